@@ -1,0 +1,82 @@
+# Two commands on a machine with Python 3.11 or newer, git and make: `make demo`, `make test`. Each sets up .venv itself.
+
+SHELL := /bin/sh
+VENV ?= .venv
+BIN := $(VENV)/bin
+# The first Python that is new enough; say `make PYTHON=/path/to/python …` for another.
+PYTHON ?= $(shell for p in python3.13 python3.12 python3.11 python3; do \
+  "$$p" -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null && { command -v "$$p"; break; }; done)
+# What is installed depends on pyproject.toml alone: another content, another stamp, and pip runs again.
+STAMP := $(VENV)/.ready-$(shell cksum < pyproject.toml | cut -d ' ' -f 1)
+RELAYS := tests/relays
+PYTEST := $(BIN)/python -m pytest
+
+.PHONY: demo test lint docs wheel-test test-relays test-browser test-seeds bench soak clean help
+
+help:
+	@echo 'make demo         the whole audit against the built-in lab, ending with two reports'
+	@echo 'make test         the tests (at most 5 minutes on 2 cores)'
+	@echo 'make lint         ruff, mypy --strict'
+	@echo 'make docs         writes the generated documents'
+	@echo 'make wheel-test   builds the wheel and uses it outside the checkout'
+	@echo 'make test-relays  real relay software from the package index, each in its own environment'
+	@echo 'make test-browser reports in an installed Chromium'
+	@echo 'make bench        ratios: start-up, CPU per exchange, wall time against the critical path'
+	@echo 'make test-seeds   a hundred seeds per honest scenario; make soak: long seeds, every crash point'
+
+demo: $(STAMP)-run
+	$(BIN)/relay-audit demo
+
+test: $(STAMP)-test
+	$(PYTEST) -n 2
+
+lint: $(STAMP)-dev
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+
+docs: $(STAMP)-dev
+	$(BIN)/python -m relay_audit.schema --write
+	$(BIN)/python scripts/refresh_readme.py --write
+
+wheel-test: $(STAMP)-dev
+	$(PYTEST) -m wheel tests/test_wheel.py
+
+test-relays: $(STAMP)-test
+	$(PYTEST) -m relays $(RELAYS)
+
+test-browser: $(STAMP)-test
+	$(PYTEST) -m browser
+
+test-seeds: $(STAMP)-test
+	$(PYTEST) -m seeds -n 2
+
+bench: $(STAMP)-test
+	$(BIN)/python bench/run.py
+
+soak: $(STAMP)-test
+	$(PYTEST) -m soak -n 2
+
+clean:
+	rm -rf build dist .mypy_cache .ruff_cache .pytest_cache
+
+$(STAMP)-run: $(BIN)/python
+	$(BIN)/python -m pip install --quiet --editable .
+	@touch $@
+
+$(STAMP)-test: $(BIN)/python
+	$(BIN)/python -m pip install --quiet --editable . --group test
+	@touch $@ $(STAMP)-run
+
+$(STAMP)-dev: $(BIN)/python
+	$(BIN)/python -m pip install --quiet --editable . --group test --group dev
+	@touch $@ $(STAMP)-test $(STAMP)-run
+
+# An environment that works is used as it is. pip learnt `--group` in 25.1.
+$(BIN)/python:
+	@test -n "$(PYTHON)" || { echo 'No Python 3.11 or newer was found (python3.13, python3.12, python3.11, python3).' >&2; \
+	  echo 'Debian, Ubuntu:  sudo apt-get install python3 python3-venv     macOS:  brew install python@3.13' >&2; exit 1; }
+	@"$(PYTHON)" -m venv $(VENV) || { rm -rf $(VENV); \
+	  echo 'This Python cannot make virtual environments. Debian, Ubuntu:' >&2; \
+	  echo "  sudo apt-get install $$("$(PYTHON)" -c 'import sys; print("python%d.%d-venv" % sys.version_info[:2])')" >&2; exit 1; }
+	@$@ -m pip install --quiet --upgrade 'pip>=25.1'

@@ -1,0 +1,57 @@
+"""All six checks, always: run, not run (why), not applicable, gated, no information. None of these is a pass."""
+
+from __future__ import annotations
+
+from relay_audit.evidence import Evidence
+from relay_audit.exchange import Exchange
+from relay_audit.finding import Coverage, Finding
+from relay_audit.gate import is_gated
+
+
+def cover(evidence: Evidence, findings: tuple[Finding, ...]) -> tuple[Coverage, ...]:
+    planned = {row.check: row for row in evidence.plan.coverage} if evidence.plan else {}
+    sent = evidence.generations()
+    answered = [e for e in sent if e.status == 200]
+    rows = []
+    for check in range(1, 7):
+        if check in planned:
+            rows.append(planned[check])
+        elif check == 6:
+            rows.append(_billing(evidence, findings, answered))
+        elif not answered:
+            rows.append(_nothing(check, sent, evidence))
+        else:
+            rows.append(_judged(check, findings))
+    return tuple(rows)
+
+
+def _nothing(check: int, sent: tuple[Exchange, ...], evidence: Evidence) -> Coverage:
+    if any(is_gated(exchange) for exchange in sent):
+        return Coverage(check=check, state="gated", reason="gated")
+    reason = "no_usable_answer" if sent else (evidence.stopped or "not_sent")
+    return Coverage(check=check, state="not_run", reason=reason)
+
+
+def _judged(check: int, findings: tuple[Finding, ...]) -> Coverage:
+    own = [f for f in findings if f.check == check]
+    if not own:
+        return Coverage(check=check, state="not_run", reason="no_usable_answer")
+    if all(f.code == "tokens.inconclusive" for f in own):
+        return Coverage(check=check, state="no_information", reason=str(own[0].params.get("reason", "no_information")))
+    if all(f.code == "channel.unknown" for f in own):
+        return Coverage(check=check, state="no_information", reason="unknown_signals")
+    return Coverage(check=check, state="run")
+
+
+def _billing(evidence: Evidence, findings: tuple[Finding, ...], answered: list[Exchange]) -> Coverage:
+    if evidence.plan is not None and 6 not in evidence.plan.checks:
+        return Coverage(check=6, state="not_run", reason="not_chosen")
+    if any(f.code in ("billing.matches", "billing.overcharged", "billing.undercharged") for f in findings):
+        return Coverage(check=6, state="run")
+    if not answered:
+        return Coverage(check=6, state="not_run", reason="no_usable_answer" if evidence.generations() else "not_sent")
+    codes = {f.code for f in findings if f.check == 6}
+    reason = "log_unsafe" if "billing.log_unsafe_to_read" in codes else "log_unavailable"
+    if "billing.settlement_pending" in codes:
+        reason = "settlement_pending"
+    return Coverage(check=6, state="no_information", reason=reason)

@@ -1,0 +1,199 @@
+"""One audit from target to judgement: the sentence of the architecture, as functions. The command line only calls these."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Mapping
+from dataclasses import dataclass
+from decimal import Decimal
+from pathlib import Path
+from urllib.parse import urlsplit
+
+from relay_audit import __version__
+from relay_audit.assess import assess
+from relay_audit.catalog import KNOWLEDGE, PROBES, Packs, knowledge_digest, knowledge_from, packs_from, read_files
+from relay_audit.clock import Clock
+from relay_audit.connect import Connections
+from relay_audit.discovery import Knowing, discover
+from relay_audit.errors import ApprovalRefused, RunCancelled
+from relay_audit.evidence import ApprovalFacts, Evidence, TargetFacts
+from relay_audit.finding import Coverage, Finding
+from relay_audit.fingerprint import Knowledge
+from relay_audit.prices import PriceFile, read_price_file
+from relay_audit.quote import Approval, ApprovalChannel, Quote
+from relay_audit.recorder import Recorder
+from relay_audit.relays.detect import recognised
+from relay_audit.replay import History, replay
+from relay_audit.runner import Runner
+from relay_audit.runs import new_run_id, register
+from relay_audit.settlement import Settlement
+from relay_audit.site_budget import SiteBudget
+from relay_audit.store import Store
+from relay_audit.target import Target, origin_of
+from relay_audit.verdict import Verdict, decide
+from relay_audit.words import Frozen, canonical, money
+from relay_audit.workspace import Workspace
+
+AGENT_ENDPOINTS = (
+    "ANTHROPIC_BASE_URL", "ANTHROPIC_API_URL", "OPENAI_BASE_URL", "OPENAI_API_BASE", "OPENAI_API_BASE_URL",
+    "GEMINI_BASE_URL", "GOOGLE_GEMINI_BASE_URL", "ANTHROPIC_BEDROCK_BASE_URL", "ANTHROPIC_VERTEX_BASE_URL",
+)  # fmt: skip
+"""Where an agent's own model is served from: if it is the relay under audit, the accused writes the agent's thoughts."""
+CONFLICT = "agent_served_by_target"
+
+
+class Judgement(Frozen):
+    evidence: Evidence
+    findings: tuple[Finding, ...]
+    coverage: tuple[Coverage, ...]
+    verdict: Verdict
+    knowledge_digest: str
+
+
+@dataclass(frozen=True)
+class Library:
+    """Packs and knowledge of one invocation, and their texts for the archive."""
+
+    packs: Packs
+    knowledge: Knowledge
+    files: dict[str, str]
+
+    @property
+    def digest(self) -> str:
+        return knowledge_digest(_below(self.files, KNOWLEDGE))
+
+
+def load_library(packs: Path | None = None, knowledge: Path | None = None) -> Library:
+    """The shipped folders and the user's beside them. Raises `PackError`."""
+    files = {f"{PROBES}/{path}": text for path, text in read_files(PROBES, packs).items()}
+    files |= {f"{KNOWLEDGE}/{path}": text for path, text in read_files(KNOWLEDGE, knowledge).items()}
+    return library_from(files)
+
+
+def library_from(files: dict[str, str]) -> Library:
+    return Library(packs_from(_below(files, PROBES)), knowledge_from(_below(files, KNOWLEDGE)), files)
+
+
+def begin(
+    target: Target, library: Library, connections: Connections, space: Workspace, clock: Clock, environ: Mapping[str, str]
+) -> Recorder:
+    """A run folder with its first event. Nothing was sent yet."""
+    pack = library.packs.pack(target.subject.dialect)
+    now = clock.now()
+    store = Store.create(space.audits, new_run_id(now, random.SystemRandom()))
+    facts = TargetFacts(
+        name=target.subject.name,
+        model=target.subject.model,
+        official_model=target.official_model,
+        dialect=target.subject.dialect,
+        claim=target.subject.claim,
+        relay_origin=origin_of(target.relay.base_url),
+        official_origin=origin_of(target.official.base_url) if target.official else "",
+        official_is_vendor=bool(target.official) and _host(target.official.base_url if target.official else "") in pack.official_hosts,
+        user_agent=connections.user_agent(),
+        needs=target.needs,
+        conflict=conflict(target, environ),
+    )
+    session = {
+        "target": target.model_dump(mode="json", by_alias=True),
+        "facts": facts.model_dump(mode="json", by_alias=True),
+        "pack": pack.model_dump(mode="json", by_alias=True),
+    }
+    payload = {"files_ref": store.put_blob(canonical(library.files)), "knowledge_digest": library.digest, "tool_version": __version__}
+    store.append("run.created", payload, ts=now, payload_ref=store.put_blob(canonical(session)))
+    register(space.state, store.run_id, store.path)
+    return Recorder(store, clock)
+
+
+def conflict(target: Target, environ: Mapping[str, str]) -> str:
+    """`agent_served_by_target` where an agent's endpoint variable points at the relay under audit."""
+    relay = urlsplit(target.relay.base_url)
+    for name in AGENT_ENDPOINTS:
+        other = urlsplit(environ.get(name, ""))
+        try:
+            same = other.hostname is not None and (other.hostname, other.port) == (relay.hostname, relay.port)
+        except ValueError:
+            same = False
+        if same:
+            return CONFLICT
+    return ""
+
+
+async def plan_and_quote(recorder: Recorder, connections: Connections, library: Library, prices: Path | None, *, offline: bool, free_only: bool) -> Quote:
+    own = read_price_file(prices) if prices else PriceFile()
+    knowing = Knowing(library.packs, library.knowledge, own)
+    return await discover(recorder, connections.sides, knowing, offline=offline, free_only=free_only)
+
+
+def approve(recorder: Recorder, quote_digest: str, ceiling: Decimal, approver: str, channel: ApprovalChannel) -> Approval:
+    """Records an approval of exactly this quote. The same again is the same answer; raises `ApprovalRefused` otherwise."""
+    history = recorder.history
+    quote = history.quote
+    if quote is None or history.status in ("failed", "cancelled"):
+        raise ApprovalRefused("this run has no quote to approve", next_step="begin a new run")
+    digest = full_digest(quote_digest, quote)
+    if history.approval is not None:
+        given = history.approved()
+        if given is not None and digest == given.quote_digest and ceiling == given.ceiling:
+            return given
+        raise ApprovalRefused(
+            f"this run was approved already, with {money(history.approval.ceiling)}; an approval is given once",
+            next_step=f"go on with: relay-audit resume {recorder.store.run_id}",
+            details={"current_digest": quote.digest},
+        )
+    approval = quote.approve(digest, ceiling, approver=approver, channel=channel, at=recorder.clock.now())
+    facts = ApprovalFacts(quote_digest=digest, ceiling=ceiling, approver=approver, channel=channel, at=approval.at,
+                          expires_at=approval.expires_at)  # fmt: skip
+    recorder.note("signal.received", {"signal": "approve", "approval": facts.model_dump(mode="json")},
+                  actor="human" if channel == "terminal" else "ci" if channel == "ci" else "agent")  # fmt: skip
+    return approval
+
+
+def full_digest(given: str, quote: Quote) -> str:
+    """A digest may be given by its first 12 characters or more."""
+    return quote.digest if len(given) >= 12 and quote.digest.startswith(given.lower()) else given
+
+
+async def execute(recorder: Recorder, connections: Connections, library: Library, space: Workspace) -> None:
+    """Sends what the approval allows and completes the run. Raises `RunCancelled`, `ApprovalRefused` (none was given)."""
+    history = recorder.history
+    if history.status == "cancelled":
+        raise RunCancelled("this run was cancelled", next_step="begin a new run")
+    if history.status in ("completed", "failed"):
+        return
+    approval = history.approved()
+    if approval is None:
+        raise ApprovalRefused("this run has no approval of its current quote", next_step="approve the quote first")
+    connections.use_auth(history.facts.auth_style)
+    settlement = Settlement(recorder, connections.sides, library.knowledge, connections.redactor, SiteBudget(space.state))
+    async with connections.exclusive(space):
+        await Runner(recorder, connections.sides, settlement).run(approval)
+
+
+def judge(store: Store, *, current: bool = False) -> Judgement:
+    """Findings, coverage and verdict of a stored run, by the knowledge it carries or by today's."""
+    history = replay(store)
+    library = load_library() if current else archived_library(history)
+    evidence = recognised(history.evidence(), library.knowledge)
+    findings, coverage = assess(evidence, library.knowledge)
+    verdict = decide(evidence, findings, coverage, library.knowledge.rules)
+    return Judgement(evidence=evidence, findings=findings, coverage=coverage, verdict=verdict, knowledge_digest=library.digest)
+
+
+def archived_library(history: History) -> Library:
+    return library_from(history.files)
+
+
+def record_judgement(recorder: Recorder, judgement: Judgement) -> None:
+    ref = recorder.blob([finding.model_dump(mode="json") for finding in judgement.findings])
+    payload = {"knowledge_digest": judgement.knowledge_digest, "verdict": judgement.verdict.verdict}
+    recorder.note("assessment.recorded", payload, ref)
+
+
+def _below(files: Mapping[str, str], folder: str) -> dict[str, str]:
+    return {path.removeprefix(f"{folder}/"): text for path, text in files.items() if path.startswith(f"{folder}/")}
+
+
+def _host(address: str) -> str:
+    return urlsplit(address).hostname or ""
+

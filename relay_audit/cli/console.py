@@ -1,0 +1,90 @@
+"""What this program says: results on stdout, everything else on stderr, on any console, without control characters.
+
+A console that cannot encode a character gets an ASCII stand-in; an encoding failure never ends an audit.
+"""
+
+from __future__ import annotations
+
+import codecs
+import json
+import locale
+import os
+import sys
+from collections.abc import Mapping
+from decimal import Decimal
+from typing import Any, TextIO
+
+from rich.console import Console as RichConsole
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
+
+from relay_audit.words import Lang, money
+
+STAND_INS = {"✓": "+", "✗": "x", "¥": "CNY ", "▲": "!", "…": "...", "—": "-", "–": "-", "·": "-", "“": '"', "”": '"',
+             "≤": "<=", "≥": ">=", "×": "x", "→": "->", "●": "*", "○": "o", "？": "?"}  # fmt: skip
+TRUTHY = ("1", "true", "yes", "on")
+
+
+def _stand_in(error: UnicodeError) -> tuple[str, int]:
+    if not isinstance(error, UnicodeEncodeError):
+        raise error
+    bad = error.object[error.start : error.end]
+    return "".join(STAND_INS.get(char, "?") for char in bad), error.end
+
+
+def prepare_streams() -> None:
+    """Makes stdout and stderr total functions: nothing they are given can fail to be written."""
+    codecs.register_error("relay_audit_stand_in", _stand_in)
+    for stream in (sys.stdout, sys.stderr):
+        if hasattr(stream, "reconfigure"):
+            stream.reconfigure(errors="relay_audit_stand_in")
+
+
+def say(text: str, stream: TextIO | None = None) -> None:
+    """One block of our own text. Control characters of strangers never get here; they are shown escaped before."""
+    print(text, file=stream or sys.stderr, flush=True)  # noqa: T201  this is the one place that prints
+
+
+def emit(value: Mapping[str, Any]) -> None:
+    """One JSON object on stdout, one line, readable by any console."""
+    utf8 = (sys.stdout.encoding or "").lower().replace("-", "") == "utf8"
+    say(json.dumps(value, ensure_ascii=not utf8, default=_plain), sys.stdout)
+
+
+def _plain(value: object) -> str:
+    return money(value) if isinstance(value, Decimal) else str(value)
+
+
+def interactive(*, as_json: bool, no_input: bool, environ: Mapping[str, str]) -> bool:
+    """Whether a person can be asked: both stdin and stderr are terminals, and nothing says that nobody is there."""
+    asked_off = as_json or no_input or environ.get("CI", "").lower() in TRUTHY
+    return not asked_off and sys.stdin.isatty() and sys.stderr.isatty()
+
+
+def language(named: str | None, environ: Mapping[str, str]) -> Lang:
+    """`--lang`, else `RELAY_AUDIT_LANG`, else the locale."""
+    for text in (named, environ.get("RELAY_AUDIT_LANG"), environ.get("LC_ALL"), environ.get("LC_MESSAGES"), environ.get("LANG")):
+        if text:
+            return "zh-CN" if text.lower().startswith("zh") else "en"
+    return "zh-CN" if (locale.getlocale()[0] or "").lower().startswith(("zh", "chinese")) else "en"
+
+
+class ProgressLine:
+    """A bar on stderr for people; silent when stderr is not a terminal."""
+
+    def __init__(self, total: int, title: str) -> None:
+        live = sys.stderr.isatty() and os.environ.get("TERM") != "dumb"
+        self._progress = Progress(
+            SpinnerColumn(), TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn(),
+            console=RichConsole(stderr=True), transient=True, disable=not live,
+        )  # fmt: skip
+        self._task = self._progress.add_task(title, total=total)
+
+    def __enter__(self) -> ProgressLine:
+        self._progress.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._progress.stop()
+
+    def step(self, _: str, __: Mapping[str, object]) -> None:
+        self._progress.advance(self._task)

@@ -1,0 +1,220 @@
+"""The path of one `run`, `quote` or `resume` at the command line: who may approve, what is printed, how it ends."""
+
+from __future__ import annotations
+
+import asyncio
+import getpass
+import os
+import sys
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from decimal import Decimal
+from pathlib import Path
+from typing import Any
+
+from relay_audit import audit
+from relay_audit.audit import Library
+from relay_audit.cli import screens
+from relay_audit.cli.console import TRUTHY, ProgressLine, emit, interactive, say
+from relay_audit.clock import Clock, SystemClock
+from relay_audit.connect import Connections, Permissions, connect
+from relay_audit.errors import ApprovalNeeded, LeakRefused, RelayAuditError
+from relay_audit.exits import FailOn, exit_code, worst
+from relay_audit.filing import file_reports
+from relay_audit.quote import ApprovalChannel, Quote
+from relay_audit.recorder import Recorder
+from relay_audit.store import Store, run_lock
+from relay_audit.target import Target
+from relay_audit.words import Lang, money
+from relay_audit.workspace import Workspace, workspace
+
+REQUIRE_APPROVE = "RELAY_AUDIT_REQUIRE_APPROVE"
+
+
+@dataclass
+class Invocation:
+    """What one command line says beyond the target, and the world it runs in."""
+
+    lang: Lang
+    as_json: bool = False
+    no_input: bool = False
+    packs: Path | None = None
+    knowledge: Path | None = None
+    prices: Path | None = None
+    permissions: Permissions = field(default_factory=Permissions)
+    max_usd: Decimal | None = None
+    expect_plan: str = ""
+    free_only: bool = False
+    offline: bool = False
+    fail_on: FailOn = "medium"
+    allow_inconclusive: bool = False
+    environ: Mapping[str, str] = field(default_factory=lambda: os.environ)
+    clock: Clock = field(default_factory=SystemClock)
+    space: Workspace = field(default_factory=lambda: workspace(os.environ, Path.cwd()))
+
+    @property
+    def may_ask(self) -> bool:
+        return interactive(as_json=self.as_json, no_input=self.no_input, environ=self.environ)
+
+
+def run_targets(targets: list[Target], call: Invocation) -> int:
+    """One run each; the exit code is the gravest."""
+    return worst([_guarded(lambda target=target: run_one(target, call), call) for target in targets])  # type: ignore[misc]
+
+
+def _guarded(work: Callable[[], int], call: Invocation) -> int:
+    """A target that cannot be audited says why in its own object and leaves the others their turn."""
+    try:
+        return work()
+    except RelayAuditError as error:
+        report_error(error, as_json=call.as_json)
+        return error.exit_code
+
+
+def report_error(error: RelayAuditError, *, as_json: bool) -> None:
+    if as_json:
+        emit({"error": error.code, "message": error.message, "next_step": error.next_step, **error.details})
+        return
+    say(f"relay-audit: {error.message}" + (f"\n  -> {error.next_step}" if error.next_step else ""))
+
+
+def run_one(target: Target, call: Invocation) -> int:
+    recorder, connections, library, quote = begin(target, call)
+    with recorder.store, run_lock(recorder.store.path):
+        if not quote.lines or not recorder.history.plan or not recorder.history.plan.chargeable():
+            audit.approve(recorder, quote.digest, Decimal(0), approver(), "flag")
+        elif not _approved(recorder, quote, call):
+            raise approval_needed(recorder, quote)
+        return send_and_report(recorder, connections, library, call)
+
+
+def begin(target: Target, call: Invocation) -> tuple[Recorder, Connections, Library, Quote]:
+    """Plans and quotes: a run folder that waits for approval."""
+    library = audit.load_library(call.packs, call.knowledge)
+    library.packs.pack(target.subject.dialect)
+    connections = _connect(target, library, call)
+    recorder = audit.begin(target, library, connections, call.space, call.clock, call.environ)
+    with run_lock(recorder.store.path):
+        prices = call.prices or (Path(target.prices.file) if target.prices.file else None)
+        quote = asyncio.run(
+            audit.plan_and_quote(recorder, connections, library, prices, offline=call.offline, free_only=call.free_only)
+        )
+    if not call.as_json:
+        say(screens.quote_screen(recorder.history.evidence(), call.lang))
+    return recorder, connections, library, quote
+
+
+def _connect(target: Target, library: Library, call: Invocation) -> Connections:
+    return connect(
+        target, library.packs.dialects, call.space, call.clock, call.environ, call.permissions, lambda *_: None
+    )  # fmt: skip
+
+
+def approver() -> str:
+    try:
+        return getpass.getuser()
+    except (KeyError, OSError):
+        return "unknown"
+
+
+def _approved(recorder: Recorder, quote: Quote, call: Invocation) -> bool:
+    """An approval in advance, or a person at the terminal. Nothing else approves."""
+    facts = recorder.history.facts
+    if call.expect_plan and call.expect_plan != quote.plan_digest:
+        return False
+    advance, channel = _advance(recorder.history.target, call)
+    if advance is not None and not facts.conflict:
+        if advance < quote.at_most:
+            return False
+        audit.approve(recorder, quote.digest, advance, approver(), channel)
+        return True
+    if not call.may_ask or quote.needs_explicit_ceiling:
+        return False
+    say(screens.confirm(quote, call.lang))
+    if sys.stdin.readline().strip().lower() != quote.digest[:6]:
+        return False
+    audit.approve(recorder, quote.digest, quote.at_most, approver(), "terminal")
+    return True
+
+
+def _advance(target: Target, call: Invocation) -> tuple[Decimal | None, ApprovalChannel]:
+    """The amount approved beforehand, if that is allowed here. A 30-day ceiling bounds each run too."""
+    if call.environ.get(REQUIRE_APPROVE, "").lower() in TRUTHY:
+        return None, "flag"
+    in_ci = call.environ.get("CI", "").lower() in TRUTHY
+    amount, channel = (call.max_usd, "ci" if in_ci else "flag") if call.max_usd is not None else (target.budget.max_usd, "file")
+    if amount is not None and target.budget.max_usd_per_30_days is not None:
+        amount = min(amount, target.budget.max_usd_per_30_days)
+    return amount, channel  # type: ignore[return-value]
+
+
+def approval_needed(recorder: Recorder, quote: Quote) -> ApprovalNeeded:
+    """The exit-3 object: the quote, the command that approves it, the question for a person."""
+    run = recorder.store.run_id
+    command = f"relay-audit approve {run} --quote {quote.digest} --max-usd {money(quote.at_most)}"
+    details: dict[str, Any] = {
+        "run_id": run,
+        "status": recorder.history.status,
+        "quote_digest": quote.digest,
+        "plan_digest": quote.plan_digest,
+        "money": {
+            "currency": quote.currency,
+            "quoted_expected": money(quote.expected),
+            "quoted_at_most": money(quote.at_most),
+            "hold": money(quote.hold),
+        },
+        "approve_cmd": command,
+        "then": f"relay-audit resume {run}",
+        "ask_user": screens.ask_user(recorder.history.evidence()),
+    }
+    if recorder.history.facts.conflict:
+        details["conflict"] = recorder.history.facts.conflict
+    return ApprovalNeeded("the quote waits for approval; nothing was spent", next_step=command, details=details)
+
+
+def resume(store: Store, call: Invocation) -> int:
+    """Goes on within the approval, also after a crash; a finished run only says again how it ended."""
+    recorder = Recorder(store, call.clock)
+    history = recorder.history
+    if history.status in ("completed", "failed", "cancelled"):
+        return conclude(recorder, call)
+    if history.quote is None:
+        raise ApprovalNeeded("the planning was interrupted; nothing was spent", next_step="begin again: relay-audit run")
+    if history.approved() is None:
+        raise approval_needed(recorder, history.quote)
+    library = audit.archived_library(history)
+    connections = _connect(history.target, library, call)
+    return send_and_report(recorder, connections, library, call)
+
+
+def send_and_report(recorder: Recorder, connections: Connections, library: Library, call: Invocation) -> int:
+    plan = recorder.history.plan
+    total = sum(step.side == "relay" or step.when != "with" for step in plan.steps) if plan else 0
+    with ProgressLine(total, recorder.store.run_id) as line:
+        connections.sides.notify = line.step
+        asyncio.run(audit.execute(recorder, connections, library, call.space))
+    return conclude(recorder, call)
+
+
+def conclude(recorder: Recorder, call: Invocation) -> int:
+    """Judges, writes both reports, says the result; the exit code follows from it."""
+    judgement = audit.judge(recorder.store)
+    if recorder.history.status == "completed":
+        audit.record_judgement(recorder, judgement)
+    codes = [
+        exit_code(
+            judgement.evidence, judgement.findings, judgement.coverage, judgement.verdict, call.fail_on,
+            allow_inconclusive=call.allow_inconclusive,
+        )
+    ]  # fmt: skip
+    paths: dict[str, Path] = {}
+    try:
+        paths = file_reports(recorder, judgement, call.lang, call.environ)
+    except LeakRefused as refusal:
+        report_error(refusal, as_json=False)
+        codes.append(refusal.exit_code)
+    if call.as_json:
+        emit(screens.short_object(judgement, call.lang, paths))
+    else:
+        say(screens.summary(judgement, call.lang, paths), sys.stdout)
+    return worst(codes)

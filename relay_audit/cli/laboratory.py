@@ -1,0 +1,91 @@
+"""`demo` and `lab`: the whole audit against the built-in lab, and the lab by itself. Loopback only, no key, no account."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import sys
+import tempfile
+import time
+from decimal import Decimal
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from relay_audit.cli import options
+from relay_audit.cli.console import emit, language, say
+from relay_audit.cli.flow import Invocation, run_one
+from relay_audit.errors import UsageError
+from relay_audit.lab import SCENARIOS, Scenario, Served, serve
+from relay_audit.target import Target, target_from
+from relay_audit.workspace import Workspace
+
+DEMO = "hidden_508"
+DEMO_CEILING = Decimal(1)
+ScenarioName = Annotated[str, typer.Argument(metavar="[SCENARIO]", help="A scenario of `relay-audit lab --list`.")]
+
+
+def demo(scenario: ScenarioName = DEMO, lang: options.LangOption = None, json: options.Json = False) -> None:
+    """The whole audit, both reports, against the built-in lab. Exit 0 unless it breaks."""
+    chosen = _scenario(scenario)
+    spoken = language(lang, os.environ)
+    if not json:
+        say(f"lab: {chosen.title.zh if spoken == 'zh-CN' else chosen.title.en}  ({chosen.name})")
+    with serve(chosen) as served, tempfile.TemporaryDirectory(prefix="relay-audit-demo-") as home:
+        call = Invocation(lang=spoken, as_json=json, no_input=True, max_usd=DEMO_CEILING)
+        call.environ = {**os.environ, "LAB_RELAY_KEY": served.relay_key, "LAB_OFFICIAL_KEY": served.official_key}
+        call.environ = {k: v for k, v in call.environ.items() if k != "RELAY_AUDIT_REQUIRE_APPROVE"}
+        call.space = Workspace(call.space.audits, Path(home) / "state", Path(home) / "config")
+        run_one(demo_target(served), call)
+
+
+def demo_target(served: Served) -> Target:
+    """The lab as a buyer would describe it."""
+    return target_from(
+        {
+            "target": {"name": "lab-line", "model": "claude-sonnet-5-5", "claim": {"channel": "anthropic"}},
+            "relay": {"base_url": served.relay_url, "key_env": "LAB_RELAY_KEY"},
+            "official": {"base_url": served.official_url, "key_env": "LAB_OFFICIAL_KEY"},
+        }
+    )
+
+
+def lab(
+    scenarios: Annotated[list[str] | None, typer.Argument(metavar="[SCENARIO…]", show_default=False)] = None,
+    list_: Annotated[bool, typer.Option("--list", help="Name the scenarios and end.")] = False,
+    seed: Annotated[int, typer.Option("--seed", help="What varies within a scenario.")] = 0,
+    seconds: Annotated[int, typer.Option("--seconds", help="Serve so long; 0 until interrupted.")] = 0,
+    json: options.Json = False,
+) -> None:
+    """Serve simulated vendors and relays on loopback; print their addresses and keys."""
+    if list_:
+        rows = [{"name": s.name, "kind": s.kind, "title": s.title.en, "expect": sorted(s.expect)} for s in SCENARIOS.values()]
+        emit({"scenarios": rows}) if json else say("\n".join(f"{r['kind']:<10} {r['name']:<26} {r['title']}" for r in rows), sys.stdout)
+        return
+    chosen = [_scenario(name) for name in scenarios or ["honest", DEMO]]
+    with contextlib.ExitStack() as stack:
+        rows = [_served(scenario, stack.enter_context(serve(scenario, seed))) for scenario in chosen]
+        if json:
+            emit({"served": rows})
+        else:
+            say("\n".join(f"{name}: {value}" for row in rows for name, value in row.items()), sys.stdout)
+        deadline = time.monotonic() + seconds
+        while not seconds or time.monotonic() < deadline:
+            time.sleep(0.2)
+
+
+def _served(scenario: Scenario, served: Served) -> dict[str, Any]:
+    return {
+        "scenario": scenario.name,
+        "relay": served.relay_url,
+        "relay_key": served.relay_key,
+        "official": served.official_url,
+        "official_key": served.official_key,
+    }
+
+
+def _scenario(name: str) -> Scenario:
+    if name not in SCENARIOS:
+        raise UsageError(f"no scenario {name[:60]!r}", next_step="relay-audit lab --list")
+    return SCENARIOS[name]

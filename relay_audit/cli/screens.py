@@ -1,0 +1,98 @@
+"""What a person reads at the terminal: the quote before anything is spent, the result after. Fits 80 columns."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from relay_audit.audit import Judgement
+from relay_audit.evidence import Evidence
+from relay_audit.quote import Line, Quote
+from relay_audit.report.as_json import summary_json
+from relay_audit.report.catalogue import Catalogue
+from relay_audit.report.figures import money_of
+from relay_audit.report.pages import host_of
+from relay_audit.report.phrases import Phrases
+from relay_audit.report.quote_text import ask_user, disclosure
+from relay_audit.words import Lang
+
+__all__ = ["ask_user", "confirm", "quote_screen", "short_object", "summary"]
+
+MARKS = {"ok": "+", "warn": "!", "bad": "x", "unknown": "?"}
+
+
+def quote_screen(evidence: Evidence, lang: Lang) -> str:
+    """The quote and, before the first approval, what the audit reveals."""
+    quote, words = evidence.quote, Catalogue.load(lang)
+    if quote is None:
+        return ""
+    phrases = Phrases(words, quote.currency)
+    host = host_of(evidence.target.relay_origin)
+    lines = [f"{words.text('quote.title')}  {evidence.target.model} @ {host}", ""]
+    for line in quote.lines:
+        lines += _line(line, phrases, words)
+    total = {"expected": quote.expected, "at_most": quote.at_most, "hold": quote.hold}
+    lines += ["", *(f"  {words.text(f'quote.column_{name}'):<14} {phrases.amount(value)}" for name, value in total.items())]
+    lines += ["", words.text("quote.counted" if quote.counted else "quote.estimated")]
+    if quote.needs_explicit_ceiling:
+        lines.append(words.text("quote.assumed"))
+    lines += ["", *(f"- {text}" for text in disclosure(words, host=host, user_agent=evidence.target.user_agent))]
+    lines += ["", words.text("quote.digest", digest=quote.digest)]
+    return "\n".join(lines)
+
+
+def _line(line: Line, phrases: Phrases, words: Catalogue) -> list[str]:
+    side = words.text(f"quote.side_{line.side}")
+    head = f"  {side}  {line.probe}  x {line.count}"
+    if line.unit_price is None:
+        return [f"{head}: {words.text('quote.free')}"]
+    price = line.unit_price
+    date = price.observed.isoformat()
+    if price.per_call is not None:
+        unit = words.text("quote.unit_call", per_call=phrases.amount(price.per_call), source=price.source, date=date)
+    else:
+        unit = words.text(
+            "quote.unit", input=phrases.amount(price.input), output=phrases.amount(price.output), source=price.source, date=date
+        )
+    return [head, f"    {unit}"]
+
+
+def confirm(quote: Quote, lang: Lang) -> str:
+    words = Catalogue.load(lang)
+    return words.text("quote.confirm", at_most=Phrases(words, quote.currency).amount(quote.at_most))
+
+
+def short_object(judgement: Judgement, lang: Lang, paths: dict[str, Path]) -> dict[str, Any]:
+    """The last object of `run --json`."""
+    result = summary_json(
+        judgement.evidence, judgement.findings, judgement.coverage, judgement.verdict, True, Catalogue.load(lang),
+        knowledge_digest=judgement.knowledge_digest,
+    )  # fmt: skip
+    if judgement.evidence.target.conflict:
+        result["conflict"] = judgement.evidence.target.conflict
+    return {**result, "reports": {audience: str(path) for audience, path in paths.items()}}
+
+
+def summary(judgement: Judgement, lang: Lang, paths: dict[str, Path]) -> str:
+    """Verdict, sentence, four cards, findings, money, reports, and what to type next."""
+    words = Catalogue.load(lang)
+    evidence = judgement.evidence
+    currency = evidence.quote.currency if evidence.quote else "USD"
+    phrases = Phrases(words, currency)
+    verdict = judgement.verdict
+    lines = [phrases.headline(verdict, judgement.findings, judgement.coverage), ""]
+    for card in verdict.cards:
+        text = phrases.card(card, judgement.findings, judgement.coverage)
+        lines.append(f"  [{MARKS[card.state]}] {words.text(f'card.name.{card.id}')}: {text}")
+    shown = [f for f in judgement.findings if f.above_info or f.outcome in ("inconclusive", "error")]
+    if shown:
+        lines += ["", *(f"  {f.id} {words.text(f'severity.{f.severity}')}  {phrases.title(f)}" for f in shown)]
+    money = money_of(evidence)
+    lines += [
+        "",
+        f"  {words.text('money.charged_relay')}: {phrases.amount(money.charged_relay)}   "
+        f"{words.text('quote.column_at_most')}: {phrases.amount(money.quoted_at_most)}",
+        f"  run {evidence.run_id}",
+        *(f"  {path}" for path in paths.values()),
+    ]
+    return "\n".join(lines)

@@ -1,0 +1,94 @@
+"""Commands over data: `probes` (what is sent) and `fingerprints` (what is known, and how old)."""
+
+from __future__ import annotations
+
+import datetime as dt
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from relay_audit.catalog import load_knowledge, load_packs, read_files
+from relay_audit.cli import options
+from relay_audit.cli.console import emit, language, say
+from relay_audit.errors import UsageError
+from relay_audit.fingerprint import Known
+
+probes = typer.Typer(help="What is sent in your name.", no_args_is_help=True, rich_markup_mode=None)
+fingerprints = typer.Typer(help="What is known, from where, and how old it is.", no_args_is_help=True, rich_markup_mode=None)
+KINDS = ("ids", "headers", "errors", "baselines", "software", "models", "prices", "settings")
+Name = Annotated[str, typer.Argument(metavar="ID")]
+
+
+@probes.command(name="list")
+def list_probes(packs: options.PacksDir = None, lang: options.LangOption = None, json: options.Json = False) -> None:
+    """Every probe: id, checks, requests, question."""
+    chosen = language(lang, {})
+    rows = [
+        {"id": p.id, "checks": list(p.checks), "requests": len(p.requests), "question": p.question.in_(chosen)}
+        for p in load_packs(packs).probes
+    ]
+    if json:
+        emit({"probes": rows})
+    else:
+        say("\n".join(f"{r['id']:<34} {r['checks']}  {r['question']}" for r in rows), sys.stdout)
+
+
+@probes.command(name="show")
+def show_probe(name: Name, packs: options.PacksDir = None, json: options.Json = False) -> None:
+    """One probe as its file says it."""
+    found = next((p for p in load_packs(packs).probes if p.id == name), None)
+    if found is None:
+        raise UsageError(f"no probe {name[:60]!r}", next_step="relay-audit probes list")
+    if json:
+        emit(found.model_dump(mode="json", by_alias=True))
+        return
+    files = read_files("probes", packs)
+    say(files.get(f"{name}.toml") or files[next(path for path in files if path.removesuffix(".toml").endswith(name))], sys.stdout)
+
+
+@probes.command(name="check")
+def check_probes(packs: options.PacksDir = None, json: options.Json = False) -> None:
+    """Load every pack; exit 2 names the first fault."""
+    loaded = load_packs(packs)
+    emit({"ok": True, "probes": len(loaded.probes)}) if json else say(f"ok: {len(loaded.probes)} probes", sys.stdout)
+
+
+@fingerprints.command(name="list")
+def list_fingerprints(knowledge: options.KnowledgeDir = None, json: options.Json = False) -> None:
+    """Every known fact: kind, id, date, age."""
+    today = dt.datetime.now(dt.UTC).date()
+    rows = [
+        {"kind": kind, "id": fact.id, "observed": fact.observed.isoformat(), "age": fact.age(today), "level": fact.level}
+        for kind, fact in _facts(knowledge)
+    ]
+    if json:
+        emit({"fingerprints": rows})
+    else:
+        say("\n".join(f"{r['kind']:<10} {r['id']:<44} {r['observed']}  {r['age']}" for r in rows), sys.stdout)
+
+
+@fingerprints.command(name="show")
+def show_fingerprint(name: Name, knowledge: options.KnowledgeDir = None, json: options.Json = False) -> None:
+    """One fact with its source."""
+    found = next((fact for _, fact in _facts(knowledge) if fact.id == name), None)
+    if found is None:
+        raise UsageError(f"no fact {name[:60]!r}", next_step="relay-audit fingerprints list")
+    plain = found.model_dump(mode="json", by_alias=True)
+    emit(plain) if json else say("\n".join(f"{key}: {value}" for key, value in plain.items()), sys.stdout)
+
+
+@fingerprints.command(name="check")
+def check_fingerprints(knowledge: options.KnowledgeDir = None, json: options.Json = False) -> None:
+    """Load every file; exit 2 names the first fault."""
+    number = sum(1 for _ in _facts(knowledge))
+    emit({"ok": True, "facts": number}) if json else say(f"ok: {number} facts", sys.stdout)
+
+
+def _facts(extra: Path | None) -> Iterator[tuple[str, Known]]:
+    known = load_knowledge(extra)
+    for kind in KINDS:
+        for fact in getattr(known, kind):
+            yield kind, fact

@@ -1,0 +1,212 @@
+"""The finding codes of this version: stable, never reused. `docs/finding_codes.md` is generated from this table.
+
+A code's texts (claim, other explanations, what would refute it) live in the message catalogues under the same name.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Literal
+
+from relay_audit.finding import Basis, Confidence, EvidenceLevel, Finding, Impact, Outcome, Severity
+from relay_audit.words import Frozen
+
+CardId = Literal["backend", "model", "interface", "cost", "run"]
+
+
+class Code(Frozen):
+    check: int
+    card: CardId
+    outcome: Outcome
+    severity: Severity
+    impact: Impact
+    trigger: str
+    """In short, for the generated table."""
+    params: tuple[str, ...] = ()
+    """What its texts may be filled with; a finding gives every one of them."""
+
+
+def _code(check: int, card: CardId, outcome: Outcome, severity: Severity, impact: Impact, trigger: str, *params: str) -> Code:
+    return Code(
+        check=check, card=card, outcome=outcome, severity=severity, impact=impact, trigger=trigger, params=params
+    )
+
+
+CODES: dict[str, Code] = {
+    "channel.matches": _code(
+        1, "backend", "match", "info", "none",
+        "independent signals agree with the claim; states the smallest share that would have been seen (95 %)",
+        "claimed", "channel", "n", "share_bound", "signals",
+    ),
+    "channel.mismatch": _code(
+        1, "backend", "mismatch", "high", "users",
+        "at least two independent signals name another channel; one alone: low",
+        "claimed", "channel", "n", "of", "signals",
+    ),
+    "channel.mixed": _code(
+        1, "backend", "mismatch", "medium", "users",
+        "samples of one run name different channels; shares with interval", "claimed", "shares", "n", "signals",
+    ),
+    "channel.unknown": _code(
+        1, "backend", "inconclusive", "info", "none", "signals unknown to the knowledge of the day", "n", "shapes",
+    ),
+    "channel.signals_contradict": _code(
+        1, "backend", "mismatch", "medium", "users",
+        "signals of one answer name different channels (forged or rebuilt)", "n", "of", "pairs",
+    ),
+    "channel.id_reminted": _code(
+        1, "backend", "mismatch", "low", "none",
+        "at least 3 ids of the run outside the vendor's scheme or time window; fewer: inconclusive", "n", "of", "reason",
+    ),
+    "channel.id_replayed": _code(
+        1, "backend", "mismatch", "medium", "users", "the same id on different requests", "n", "of",
+    ),
+    "channel.chained_relay": _code(
+        1, "backend", "match", "info", "none", "a second relay behind the first", "via",
+    ),
+    "channel.subscription_pool_hint": _code(
+        1, "backend", "inconclusive", "info", "users",
+        "`inference_geo: not_available` on a model that officially says `global`; with a contrary claim: low", "n", "of",
+    ),
+    "tokens.match": _code(
+        2, "cost", "match", "info", "none", "billed input equals the official count on every text", "n", "offset", "share_bound",
+    ),
+    "tokens.template_noise": _code(
+        2, "cost", "match", "info", "none", "constant offset of 1 to 8 tokens, slope 1", "n", "offset", "low", "high",
+    ),
+    "tokens.inconclusive_offset": _code(
+        2, "cost", "inconclusive", "low", "none", "constant offset of 9 to 49 tokens: never an accusation", "n", "offset",
+    ),
+    "tokens.constant_surplus": _code(
+        2, "cost", "mismatch", "medium", "users",
+        "constant offset of at least 50 tokens, spread at most 2 over at least 3 sizes (or three sends of the published "
+        "sentence); at least 200: high",
+        "n", "surplus", "low", "high", "official", "billed", "per_1000_calls", "condition",
+    ),
+    "tokens.proportional_surplus": _code(
+        2, "cost", "mismatch", "high", "users", "slope above 1, alike in at least two scripts", "n", "slope", "offset", "percent",
+    ),
+    "tokens.tokenizer_differs": _code(
+        2, "cost", "mismatch", "medium", "users", "slopes differ between scripts: another tokenizer", "n", "slopes",
+    ),
+    "tokens.intermittent_surplus": _code(
+        2, "cost", "mismatch", "medium", "users", "some samples at zero and others at one constant",
+        "n", "of", "surplus", "share_low", "share_high",
+    ),
+    "tokens.variable_surplus": _code(
+        2, "cost", "mismatch", "medium", "users", "surplus non-zero and differing", "n", "low", "high", "depends_on",
+    ),
+    "tokens.cache_breakpoint_injected": _code(
+        2, "cost", "mismatch", "medium", "users", "cache fields on a prompt without breakpoints", "n", "of", "cached",
+    ),
+    "tokens.deficit": _code(2, "cost", "match", "info", "none", "billed less than the official count", "n", "offset"),
+    "tokens.inconclusive": _code(
+        2, "cost", "inconclusive", "info", "none", "too few comparable samples, or a control that does not control",
+        "n", "reason",
+    ),
+    "model.relay_header_admits": _code(
+        3, "model", "mismatch", "critical", "users",
+        "a header of the relay names the model it really asked for; info when it is an alias of the same model",
+        "requested", "untrusted_upstream", "n", "header",
+    ),
+    "model.relay_log_admits_mapping": _code(
+        3, "model", "mismatch", "critical", "users",
+        "the relay's own log names another model upstream; info when it is an alias of the same model",
+        "requested", "untrusted_upstream", "n",
+    ),
+    "model.name_mismatch": _code(
+        3, "model", "mismatch", "low", "none", "the returned name differs after normalising dates and prefixes",
+        "requested", "untrusted_returned", "n", "of",
+    ),
+    "billing.matches": _code(
+        6, "cost", "match", "info", "none",
+        "every joined row recomputes to its charge from the usage we saw and the row's own ratios", "n", "charged",
+    ),
+    "billing.overcharged": _code(
+        6, "cost", "mismatch", "high", "users",
+        "charged more than the usage we saw and the row's own ratios give", "n", "charged", "recomputed", "difference",
+    ),
+    "billing.undercharged": _code(
+        6, "cost", "match", "info", "none", "charged less than the usage and the row's own ratios give", "n", "difference",
+    ),
+    "billing.log_unavailable": _code(
+        6, "cost", "inconclusive", "info", "none", "no per-call log with this key, or an empty one: no information", "reason",
+    ),
+    "billing.log_unsafe_to_read": _code(
+        6, "cost", "inconclusive", "info", "none", "the log answers only to a key in the URL, which is refused", "software",
+    ),
+    "billing.foreign_rows": _code(
+        6, "cost", "match", "info", "none", "other traffic on the same key; a count, a sum and a time span", "count",
+    ),
+    "billing.log_truncated": _code(
+        6, "cost", "match", "info", "none", "the log shows only its newest 1,000 rows", "rows",
+    ),
+    "billing.settlement_pending": _code(
+        6, "cost", "match", "info", "none", "rows were still missing after the bounded wait", "n", "of", "waited_s",
+    ),
+    "billing.unmatched_rows": _code(
+        6, "cost", "match", "info", "none", "rows that could be ours and fit no exchange, or more than one", "n",
+    ),
+    "run.unconfirmed_send": _code(
+        0, "run", "inconclusive", "info", "none", "a request that may have been delivered and has no outcome: never sent again",
+        "n", "settled", "at_most",
+    ),
+    "run.gated_client": _code(
+        0, "run", "inconclusive", "info", "none", "the relay admits only certain clients; their identity is not borrowed", "status",
+    ),
+    "run.unreachable": _code(0, "run", "inconclusive", "info", "none", "the relay did not answer", "failure"),
+    "run.unstable": _code(
+        0, "run", "inconclusive", "info", "none", "three chargeable requests in a row failed, or most of them", "n", "of",
+    ),
+    "run.budget_limited": _code(
+        0, "run", "inconclusive", "info", "none", "a stage ended early because of money", "reason", "sent", "planned",
+    ),
+    "run.clock_skew": _code(
+        0, "run", "inconclusive", "info", "none", "our clock and the relay's Date differ by more than two minutes", "seconds",
+    ),
+    "run.foreign_secret_seen": _code(
+        0, "run", "inconclusive", "info", "none", "a secret that is not ours stood in an answer; kept as kind and hash", "kinds",
+    ),
+    "run.hostile_response": _code(
+        0, "run", "mismatch", "low", "integration", "an answer hit a limit of size, time, depth or form; contained", "n", "kinds",
+    ),
+    "run.key_echoed": _code(0, "run", "mismatch", "medium", "users", "the relay returned our key in an answer", "n"),
+    "run.probe_error": _code(
+        0, "run", "error", "info", "none", "an assessor failed; the others still ran", "assessor",
+    ),
+}  # fmt: skip
+
+
+def finding(  # noqa: PLR0913  one parameter per field that a caller may set
+    code: str,
+    params: dict[str, Any],
+    *,
+    exchanges: tuple[str, ...] = (),
+    outcome: Outcome | None = None,
+    severity: Severity | None = None,
+    confidence: Confidence = "supporting",
+    evidence_level: EvidenceLevel = "measured",
+    basis: Basis = "none",
+    expected: dict[str, Any] | None = None,
+    observed: dict[str, Any] | None = None,
+    check: int | None = None,
+) -> Finding:
+    """A finding with the defaults of its code. Raises KeyError for an unknown code, ValueError for a missing parameter."""
+    spec = CODES[code]
+    if missing := [name for name in spec.params if name not in params]:
+        raise ValueError(f"{code} needs {', '.join(missing)}")
+    return Finding(
+        code=code,
+        check=spec.check if check is None else check,
+        outcome=outcome or spec.outcome,
+        severity=severity or spec.severity,
+        impact=spec.impact,
+        confidence=confidence,
+        evidence_level=evidence_level,
+        basis=basis,
+        expected=expected or {},
+        observed=observed or {},
+        params=params,
+        exchanges=exchanges,
+        other_explanations=(f"{code}.other",),
+        refuted_by=f"{code}.refuted",
+    )

@@ -1,0 +1,241 @@
+"""Before anything costs: how the key is sent, what software answers, what it publishes, what the vendor counts.
+
+Every request here is free: the relay's public pages, its model list, the vendor's own counter. A relay that does not
+answer ends the run here; an official side that does not answer changes no relay finding, it only lowers the basis.
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+import random
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import Literal
+
+from relay_audit.catalog import Packs
+from relay_audit.clock import Clock
+from relay_audit.errors import KeyRefused, Unfinished
+from relay_audit.evidence import SiteFacts, TargetFacts
+from relay_audit.exchange import Exchange, pointer, whole_number
+from relay_audit.fingerprint import Knowledge
+from relay_audit.plan import Plan, Question, Step, make_plan
+from relay_audit.prices import PriceFile
+from relay_audit.probe import Pack
+from relay_audit.quote import Quote, UnitPrice, make_quote
+from relay_audit.recorder import Recorder
+from relay_audit.relays import detect, new_api
+from relay_audit.target import origin_of
+from relay_audit.transport import Endpoint, Outgoing, Transport
+from relay_audit.words import Side
+from relay_audit.wording import Wording
+
+FREE_ATTEMPTS = 3
+"""A free request may be asked again after a passing fault; each attempt is recorded."""
+PASSING = (408, 425, 429, 500, 502, 503, 504, 529)
+
+Notify = Callable[[str, dict[str, object]], None]
+
+
+@dataclass
+class Sides:
+    """The ways out of a run: one transport, at most two endpoints."""
+
+    transport: Transport
+    clock: Clock
+    relay: Endpoint
+    official: Endpoint | None
+    notify: Notify
+
+
+@dataclass(frozen=True)
+class Knowing:
+    """What a run is planned with: packs, knowledge, and the buyer's own prices."""
+
+    packs: Packs
+    knowledge: Knowledge
+    prices: PriceFile
+
+
+async def discover(recorder: Recorder, sides: Sides, knowing: Knowing, *, offline: bool = False, free_only: bool = False) -> Quote:
+    """Plans and quotes. Raises `Unfinished` (relay unreachable), `KeyRefused`, `ApprovalRefused` (no price at all)."""
+    history = recorder.history
+    pack, seed = history.pack, random.SystemRandom().randrange(2**53)
+    found = [] if offline else await _ask_relay(recorder, sides, pack)
+    site, auth = _site(found, recorder, sides, knowing)
+    sides.relay = replace(sides.relay, auth=auth)
+    plan, counts, reason = await _plan(recorder, sides, knowing, site, seed, offline=offline, free_only=free_only)
+    facts = history.facts.model_copy(update={"auth_style": auth, "no_counter_reason": reason})
+    _keep(recorder, site, facts)
+    recorder.note("plan.created", {"plan_digest": plan.digest, "steps": len(plan.steps)}, recorder.blob(plan))
+    price = _price(found, recorder, knowing, site) if plan.chargeable() else None
+    software = detect.facts(site.software, knowing.knowledge)
+    quote = make_quote(plan, price, counts, software.hold_min_input if software else 0, sides.clock.now())
+    recorder.note("quote.issued", {"quote_digest": quote.digest, "plan_digest": plan.digest}, recorder.blob(quote))
+    recorder.state("awaiting_approval")
+    return quote
+
+
+async def _ask_relay(recorder: Recorder, sides: Sides, pack: Pack) -> list[Exchange]:
+    """The model list (with the key), then the public pages at the origin. Raises `Unfinished` when nothing answers."""
+    found = await _authenticate(recorder, sides, pack)
+    if all(exchange.delivery != "answered" for exchange in found):
+        recorder.note("run.failed", {"stopped": "unreachable", "failure": found[-1].failure})
+        raise Unfinished(
+            f"the relay does not answer ({found[-1].failure}); nothing was spent",
+            next_step="check base_url, your network or relay.proxy, then run again",
+            details={"finding": "run.unreachable", "failure": found[-1].failure},
+        )
+    public = replace(sides.relay, base_url=origin_of(sides.relay.base_url), secret=None)
+    for name, path in (("status", new_api.STATUS), ("pricing", new_api.PRICING)):
+        found.append(await _free(recorder, sides, public, Outgoing("GET", path, authenticated=False), f"discovery.{name}"))
+    return found
+
+
+async def _authenticate(recorder: Recorder, sides: Sides, pack: Pack) -> list[Exchange]:
+    """The header style of the key, learnt where nothing can be billed: the model list."""
+    configured = recorder.history.target.relay.auth
+    styles = pack.auth_styles if configured == "auto" else (configured,)
+    asked = []
+    for style in styles:
+        endpoint = replace(sides.relay, auth=style)
+        exchange = await _free(recorder, sides, endpoint, Outgoing("GET", pack.models_path), f"discovery.models.{style}")
+        asked.append(exchange)
+        if exchange.status != 401:
+            return asked
+    if all(exchange.status == 401 for exchange in asked):
+        recorder.note("run.failed", {"stopped": "key_refused"})
+        raise key_refused(recorder.history.target.relay.key_env, "relay")
+    return asked
+
+
+def key_refused(variable: str, side: Side) -> KeyRefused:
+    ask = {
+        "zh-CN": f"{variable} 里的 key 被拒绝（401）。请确认 key 属于这个地址、没有过期，再设置一次。",
+        "en": f"The key in {variable} was refused (401). Check that it belongs to this address and is valid, then set it again.",
+    }
+    return KeyRefused(
+        f"the {side} refused the key in {variable} (401 to every header style); nothing was spent",
+        next_step=f"set {variable} to a valid key of this {side} and run again",
+        details={"needs": [{"field": f"{side}.key_env", "why": "key_refused", "ask": ask, "example": f"export {variable}=…"}]},
+    )
+
+
+def _site(found: list[Exchange], recorder: Recorder, sides: Sides, knowing: Knowing) -> tuple[SiteFacts, Literal["x-api-key", "bearer"]]:
+    target = recorder.history.target
+    named = {exchange.step: exchange for exchange in found}
+    software, signals = detect.detect(tuple(found), knowing.knowledge, target.relay.software)
+    base = SiteFacts(software=software, software_signals=signals)
+    site = new_api.read_site(named.get("discovery.status"), named.get("discovery.pricing"), base)
+    models = [e for e in found if e.step.startswith("discovery.models.") and e.status != 401]
+    style = models[-1].step.rsplit(".", 1)[-1] if models else sides.relay.auth
+    return site.model_copy(update={"model_listed": _listed(models, target.subject.model)}), "bearer" if style == "bearer" else "x-api-key"
+
+
+def _listed(models: list[Exchange], model: str) -> bool | None:
+    rows = pointer(models[-1].answer(), "/data") if models and models[-1].status == 200 else None
+    if not isinstance(rows, list) or not rows:
+        return None
+    return any(isinstance(row, dict) and row.get("id") == model for row in rows)
+
+
+async def _plan(
+    recorder: Recorder, sides: Sides, knowing: Knowing, site: SiteFacts, seed: int, *, offline: bool, free_only: bool
+) -> tuple[Plan, dict[str, int], str]:
+    """The plan, the official counts by relay step, and why no counter is asked (empty when one is)."""
+    pack, reason = recorder.history.pack, ""
+    if pack.counter is None:
+        reason = "no_counting_endpoint"
+    elif sides.official is None:
+        reason = "no_official_key"
+    if not reason:
+        plan = _make(recorder, knowing, site, seed, counter=True, free_only=free_only)
+        if offline or not plan.chargeable():
+            return plan, {}, ""
+        counts, reason = await _count_all(recorder, sides, plan)
+        if not reason:
+            return plan, counts, ""
+        sides.notify("official_side", {"reason": reason})
+    return _make(recorder, knowing, site, seed, counter=False, free_only=free_only), {}, reason
+
+
+def _make(recorder: Recorder, knowing: Knowing, site: SiteFacts, seed: int, *, counter: bool, free_only: bool) -> Plan:
+    target, history = recorder.history.target, recorder.history
+    baseline = knowing.knowledge.baseline_for(target.official_model, history.started_at.date())
+    facts = knowing.knowledge.model(target.official_model)
+    question = Question(
+        model=target.subject.model,
+        official_model=target.official_model,
+        dialect=target.subject.dialect,
+        profile=target.audit.profile,
+        checks=target.audit.checks,
+        software=site.software,
+        counter=counter,
+        family=facts.family if facts else "",
+        has_baseline=baseline is not None and baseline.age(history.started_at.date()) != "expired",
+        free_only=free_only,
+    )
+    wording = Wording(knowing.packs.wordlists, seed, baseline.text if baseline else "")
+    return make_plan(question, history.pack, knowing.packs.probes, wording, seed)
+
+
+async def _count_all(recorder: Recorder, sides: Sides, plan: Plan) -> tuple[dict[str, int], str]:
+    """The official count of every body that will be sent; the first failure ends it with its reason."""
+    counts: dict[str, int] = {}
+    for step in plan.steps:
+        if step.side != "official" or step.when != "before":
+            continue
+        exchange = await ask_official(recorder, sides, step, f"count.quote.{step.counts}")
+        number = counted(exchange, recorder.history.pack)
+        if number is None:
+            return {}, official_fault(exchange)
+        counts[step.counts] = number
+    return counts, ""
+
+
+def counted(exchange: Exchange, pack: Pack) -> int | None:
+    return whole_number(pointer(exchange.answer(), pack.counter.read)) if pack.counter and exchange.status == 200 else None
+
+
+def official_fault(exchange: Exchange) -> str:
+    if exchange.status == 401:
+        return "official_key_refused"
+    return "official_lacks_model" if exchange.status in (403, 404) else "official_unreachable"
+
+
+async def ask_official(recorder: Recorder, sides: Sides, step: Step, name: str) -> Exchange:
+    """One free count. Raises ValueError where the run has no official side."""
+    if sides.official is None:
+        raise ValueError("no official side")
+    return await _free(recorder, sides, sides.official, Outgoing("POST", step.path, step.body), name)
+
+
+async def _free(recorder: Recorder, sides: Sides, endpoint: Endpoint, outgoing: Outgoing, name: str) -> Exchange:
+    """A free request, asked again a bounded number of times after a passing fault."""
+    for attempt in range(1, FREE_ATTEMPTS + 1):
+        exchange = recorder.free(await sides.transport.send(endpoint, outgoing), name, endpoint.side)
+        passing = exchange.status in PASSING or (exchange.delivery != "answered" and exchange.failure not in ("tls", "dns"))
+        if not passing or attempt == FREE_ATTEMPTS or exchange.failure.startswith("timeout"):
+            return exchange
+        await sides.clock.sleep(0.5 * attempt)
+    raise AssertionError("unreachable")  # pragma: no cover
+
+
+def _price(found: list[Exchange], recorder: Recorder, knowing: Knowing, site: SiteFacts) -> UnitPrice | None:
+    """The buyer's price file, else the relay's published list, else the official list times max(1, claimed ratio)."""
+    target = recorder.history.target
+    model, claim = target.subject.model, target.subject.claim
+    today: dt.date = recorder.history.started_at.date()
+    pricing = next((e for e in found if e.step == "discovery.pricing"), None)
+    return (
+        knowing.prices.of("relay", model)
+        or new_api.read_price(pricing, model, claim.group, site, today)
+        or new_api.known_price(knowing.knowledge, target.official_model, claim.ratio, today)
+    )
+
+
+def _keep(recorder: Recorder, site: SiteFacts, facts: TargetFacts) -> None:
+    ref = recorder.blob(
+        {"site": site.model_dump(mode="json", by_alias=True), "facts": facts.model_dump(mode="json", by_alias=True)}
+    )
+    recorder.note("discovery.recorded", {"software": site.software}, ref)
+

@@ -1,0 +1,127 @@
+"""One request and what came of it: a fact, already redacted, never a judgement."""
+
+from __future__ import annotations
+
+import datetime as dt
+import json
+from decimal import Decimal
+from typing import Any, Literal
+
+from pydantic import Field
+
+from relay_audit.words import Frozen, Side
+
+Delivery = Literal["not_sent", "unconfirmed", "answered"]
+"""`not_sent`: provably no byte left. `unconfirmed`: it may have been delivered; nobody sends it again."""
+
+Hostility = Literal[
+    "too_large", "too_slow", "endless", "decompression", "redirect", "not_http", "bad_json", "bad_numbers", "key_echoed"
+]
+
+
+class Connection(Frozen):
+    """What is known of the wire below HTTP; part of the evidence."""
+
+    address: str = ""
+    """Resolved IP and port."""
+    tls_version: str = ""
+    leaf_sha256: str = ""
+    issuer: str = ""
+    http_version: str = ""
+    proxy: str = ""
+    """host:port of an explicitly named proxy, without credentials."""
+    custom_ca: bool = False
+
+
+class Request(Frozen):
+    method: Literal["GET", "POST"]
+    path: str
+    """Path and query below the side's base address. Never holds a secret."""
+    headers: tuple[tuple[str, str], ...] = ()
+    """As sent, authentication redacted."""
+    body: dict[str, Any] | None = None
+    body_sha256: str = ""
+    """Of the exact bytes that left."""
+
+
+class Response(Frozen):
+    status: int
+    headers: tuple[tuple[str, str], ...] = ()
+    body: str = ""
+    """Redacted text, cut at the size limit."""
+    body_bytes: int = 0
+    """Decoded size as received, before any cut."""
+    body_sha256: str = ""
+    """Of the redacted text."""
+    cut: bool = False
+
+    def header(self, name: str) -> str | None:
+        """The first value of a header, by case-insensitive name."""
+        return next((value for key, value in self.headers if key.lower() == name.lower()), None)
+
+    def parsed(self) -> Any:  # noqa: ANN401  whatever a stranger sent
+        """The parsed body, or None where it is not JSON. NaN and infinities are not JSON."""
+        try:
+            return json.loads(self.body, parse_constant=_not_json)
+        except (ValueError, RecursionError):
+            return None
+
+
+class Exchange(Frozen):
+    """A planned step after it was sent (or was not)."""
+
+    id: str
+    """X0001, X0002, … in order of intent."""
+    step: str
+    """The plan's step id, or `discovery.*` for the free requests of the planning."""
+    side: Side
+    sent_at: dt.datetime
+    """UTC; the moment before the first byte."""
+    elapsed_ms: int = Field(ge=0)
+    """To the last byte, on a monotonic clock."""
+    delivery: Delivery
+    request: Request
+    response: Response | None = None
+    failure: str = ""
+    """Our word for what went wrong below HTTP (`connect`, `timeout`, `tls`, `reset`, …); never a stranger's text."""
+    hostility: tuple[Hostility, ...] = ()
+    foreign_secrets: tuple[str, ...] = ()
+    """Kinds and hashes of secrets that are not ours, found in the answer and removed."""
+    connection: Connection = Connection()
+    charge: Decimal | None = None
+    """What this exchange cost by the usage it reports, in quote currency; the log may know better."""
+
+    @property
+    def status(self) -> int | None:
+        return self.response.status if self.response else None
+
+    def answer(self) -> Any:  # noqa: ANN401
+        return self.response.parsed() if self.response else None
+
+
+def pointer(document: Any, path: str) -> Any:  # noqa: ANN401  JSON in, JSON out
+    """RFC 6901 look-up; None where the path leads nowhere."""
+    if path == "":
+        return document
+    for raw in path.removeprefix("/").split("/"):
+        part = raw.replace("~1", "/").replace("~0", "~")
+        if isinstance(document, dict) and part in document:
+            document = document[part]
+        elif isinstance(document, list) and part.isdigit() and int(part) < len(document):
+            document = document[int(part)]
+        else:
+            return None
+    return document
+
+
+def whole_number(value: Any) -> int | None:  # noqa: ANN401
+    """A non-negative count below 2^53, or None: a relay's `-1`, `1e99`, `"12"` and `true` are not counts."""
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        return None
+    if isinstance(value, float) and not value.is_integer():
+        return None
+    return int(value) if 0 <= value < 2**53 else None
+
+
+def _not_json(_: str) -> Any:  # noqa: ANN401
+    raise ValueError("not JSON")

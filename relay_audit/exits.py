@@ -1,0 +1,56 @@
+"""Which exit code a judgement has: what a script, an agent or a CI job is told (the table is in `errors`)."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from relay_audit.errors import EXIT_PRECEDENCE
+from relay_audit.evidence import Evidence
+from relay_audit.finding import SEVERITIES, Coverage, Finding, Severity
+from relay_audit.verdict import Verdict
+
+FailOn = Literal["none", "low", "medium", "high", "critical"]
+
+BY_CHOICE = ("free_only", "not_chosen", "not_in_this_version", "text_line", "no_baseline_for_model")
+"""Reasons of not running that are no failure to finish."""
+
+
+def worst(codes: list[int]) -> int:
+    return min(codes, key=EXIT_PRECEDENCE.index) if codes else 0
+
+
+def exit_code(
+    evidence: Evidence,
+    findings: tuple[Finding, ...],
+    coverage: tuple[Coverage, ...],
+    verdict: Verdict,
+    fail_on: FailOn = "medium",
+    *,
+    allow_inconclusive: bool = False,
+) -> int:
+    codes = [0]
+    if evidence.stopped == "key_refused":
+        codes.append(2)
+    if evidence.status == "cancelled":
+        codes.append(5)
+    if fail_on != "none" and any(_counts(finding, fail_on) for finding in findings):
+        codes.append(1)
+    if _unfinished(evidence, findings) or (
+        verdict.verdict == "inconclusive" and not allow_inconclusive and not _left_out_by_choice(coverage)
+    ):
+        codes.append(4)
+    return worst(codes)
+
+
+def _counts(finding: Finding, fail_on: Severity) -> bool:
+    return finding.outcome == "mismatch" and SEVERITIES.index(finding.severity) >= SEVERITIES.index(fail_on)
+
+
+def _unfinished(evidence: Evidence, findings: tuple[Finding, ...]) -> bool:
+    open_ = any(f.code == "run.unconfirmed_send" and f.params.get("settled") != f.params.get("n") for f in findings)
+    return open_ or bool(evidence.stopped) or evidence.status == "failed"
+
+
+def _left_out_by_choice(coverage: tuple[Coverage, ...]) -> bool:
+    missing = [row for row in coverage if row.check in (1, 2) and row.state != "run"]
+    return bool(missing) and all(row.state == "not_run" and row.reason in BY_CHOICE for row in missing)

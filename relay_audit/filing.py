@@ -1,0 +1,65 @@
+"""Reports of a run: rendered in memory, scanned as final bytes, then written into the run's own folder and recorded."""
+
+from __future__ import annotations
+
+import getpass
+import hashlib
+from collections.abc import Mapping
+from pathlib import Path
+
+from relay_audit.audit import Judgement, archived_library
+from relay_audit.errors import LeakRefused
+from relay_audit.recorder import Recorder
+from relay_audit.redaction import Redactor, Secret
+from relay_audit.replay import History
+from relay_audit.report.leakguard import check, write_report
+from relay_audit.report.render import Audience, Format, render
+from relay_audit.words import Lang
+
+AUDIENCES: tuple[Audience, ...] = ("vendor", "internal")
+
+
+def report_bytes(
+    history: History, judgement: Judgement, audience: Audience, format_: Format, lang: Lang, environ: Mapping[str, str]
+) -> bytes:
+    """The report, already past the leak guard. Raises `LeakRefused`."""
+    knowledge = archived_library(history).knowledge
+    raw = render(
+        judgement.evidence, judgement.findings, judgement.coverage, judgement.verdict, knowledge, audience, format_, lang,
+        knowledge_digest=judgement.knowledge_digest,
+    )  # fmt: skip
+    check(raw, audience, forbidden(history), own_keys(history, environ), f"{audience}.{format_}")
+    return raw
+
+
+def forbidden(history: History) -> tuple[str, ...]:
+    """Names that stay inside: the target's own, the lines' of the decision card, and who works here."""
+    names = [history.target.subject.name, *history.target.internal.line_names]
+    try:
+        names.append(getpass.getuser())
+    except (KeyError, OSError):
+        pass
+    return tuple(name for name in names if name and name not in ("relay", "root"))
+
+
+def own_keys(history: History, environ: Mapping[str, str]) -> Redactor:
+    """The keys of this run, where they are at hand, so that no encoding of them passes."""
+    keys = [environ[name] for name in history.target.key_names if environ.get(name)]
+    return Redactor([Secret(key, name="own", origin="none") for key in keys], b"")
+
+
+def file_reports(recorder: Recorder, judgement: Judgement, lang: Lang, environ: Mapping[str, str]) -> dict[str, Path]:
+    """Both reports as HTML into the run's folder; a refusal is recorded and leaves nothing behind."""
+    paths: dict[str, Path] = {}
+    for audience in AUDIENCES:
+        try:
+            raw = report_bytes(recorder.history, judgement, audience, "html", lang, environ)
+        except LeakRefused as refusal:
+            recorder.note("report.refused", {"audience": audience, "rule": refusal.details.get("rule", "")})
+            raise
+        path = recorder.store.reports / f"{audience}.{lang}.html"
+        write_report(path, raw)
+        sha = hashlib.sha256(raw).hexdigest()
+        recorder.note("artifact.created", {"kind": "report", "audience": audience, "lang": lang, "sha256": sha})
+        paths[audience] = path
+    return paths

@@ -1,0 +1,13 @@
+"""A simulated vendor and simulated relays in front of it: one knob per fault, standard library only, no network.
+
+`World` answers in process, `serve` on loopback ports; `SCENARIOS` is the truth table's left-hand side. The lab behaves
+as recorded facts say; what is known only from reading a relay program's source says so where it is written.
+"""
+
+from relay_audit.lab.knobs import Knobs
+from relay_audit.lab.scenarios import SCENARIOS, Scenario
+from relay_audit.lab.server import Served, serve
+from relay_audit.lab.wire import HttpAnswer, HttpRequest
+from relay_audit.lab.world import Arrival, World
+
+__all__ = ["SCENARIOS", "Arrival", "HttpAnswer", "HttpRequest", "Knobs", "Scenario", "Served", "World", "serve"]

@@ -1,0 +1,66 @@
+"""Everything that can be turned in the lab, one field per fault; the defaults are an honest new-api relay."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from decimal import Decimal
+from typing import Literal
+
+from relay_audit.lab.tokenizer import GenerationName
+
+Channel = Literal["anthropic", "aws", "vertex"]
+IdStyle = Literal["minted", "forged_bedrock", "random", "stale"]
+Hostile = Literal[
+    "", "html_200", "empty_body", "huge_body", "gzip_bomb", "endless_stream", "slow_drip", "redirect", "invalid_json",
+    "nan_usage", "negative_usage", "hang", "reset_after_headers", "wrong_key", "gated_403", "balance_empty",
+    "unreachable",
+]  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Knobs:
+    software: Literal["new-api", "plain", "litellm"] = "new-api"
+    channel: Channel | Literal["mixed"] = "anthropic"
+    """What stands behind the relay; `mixed` is half Bedrock, half first-party."""
+    ids: IdStyle = "minted"
+    replays: bool = False
+    """Every second answer is the one before it, id and text; its usage is its own."""
+    strips_vendor_headers: bool = False
+    """`request-id`, `anthropic-*` and `cf-ray` do not pass, as sub2api's allow-list has it."""
+    strips_request_id: bool = False
+    template_offset: int | None = None
+    """Billed minus counted tokens of an untouched request; None draws 0 to 8 from the seed."""
+    hidden: int = 0
+    """Input tokens of a system prompt the relay adds."""
+    hidden_when: Literal["always", "no_system", "sometimes"] = "always"
+    hidden_cached: int = 0
+    """A hidden prompt that is written to the vendor's cache once and read from it afterwards."""
+    usage_factor: Decimal = Decimal(1)
+    """What the relay multiplies input tokens by, in the answer and in the bill."""
+    generation: GenerationName | None = None
+    """Serve with the tokenizer of another generation; everything else still looks like the requested model."""
+    usage_extras: bool = False
+    """Unknown usage fields, and nulls at the top level, on every answer."""
+    geo: str = ""
+    """Overrides `usage.inference_geo`."""
+    group: str = "default"
+    group_ratio: Decimal = Decimal(1)
+    charge_factor: int = 1
+    """What is charged, as a multiple of what the row's own ratios give."""
+    log: Literal["on", "off", "late", "query_only"] = "on"
+    mapped_to: str = ""
+    """The log admits that this model was asked for upstream; the answer names the requested one (a vendor's patch)."""
+    foreign_rows: bool = False
+    publishes_prices: bool = True
+    bearer_only: bool = False
+    rewrites_errors: bool = False
+    """Refusals come wrapped in a Chinese sentence with another status, as hubrelay writes them."""
+    flaky_every: int = 0
+    """One request in so many is answered 503 or 529 without charge; which one, the seed says."""
+    slow: bool = False
+    litellm_model: str = ""
+    """What LiteLLM's `x-litellm-model-name` says; empty means the requested model."""
+    echoes_key: Literal["", "answers", "errors"] = ""
+    official: Literal["up", "incident", "down"] = "up"
+    """`incident`: counts differ by 7 in the middle of the run. `down`: 529 to everything."""
+    hostile: Hostile = ""

@@ -1,0 +1,156 @@
+"""A Claude answer as the official API, Bedrock or Vertex writes it: ids, usage, key order, events."""
+
+from __future__ import annotations
+
+import json
+import random
+from collections.abc import Iterator
+from dataclasses import dataclass
+from decimal import ROUND_HALF_UP, Decimal
+from typing import Any
+
+from relay_audit.lab import ids
+from relay_audit.lab.knobs import Channel, IdStyle
+from relay_audit.lab.models import Model
+from relay_audit.lab.tokenizer import GenerationName, count_body
+from relay_audit.lab.variation import Variation
+
+TEXTS = ("OK", "OK.", "Ok.")
+KINDS: dict[Channel, str] = {"anthropic": "msg", "aws": "msg_bdrk", "vertex": "msg_vrtx"}
+STALE_S = 3 * 3600
+
+
+@dataclass(frozen=True)
+class Treatment:
+    """What happens to one request behind a relay; the default is nothing."""
+
+    channel: Channel = "anthropic"
+    ids: IdStyle = "minted"
+    generation: GenerationName | None = None
+    hidden: int = 0
+    cached: int = 0
+    cache_is_new: bool = False
+    factor: Decimal = Decimal(1)
+    geo: str = ""
+    extras: bool = False
+
+
+PLAIN = Treatment()
+
+
+@dataclass(frozen=True)
+class Stamps:
+    """The moments inside one answer's ids, within the recorded windows."""
+
+    date: float
+    message: float
+    request: float
+
+
+def stamps(date: float, rng: random.Random, style: IdStyle = "minted") -> Stamps:
+    """`Date` − message id −0.6…+8.8 s (median 0.57), message id − request id 0.048…2.96 s, now and then a long wait."""
+    whole = float(int(date))
+    age = rng.triangular(-0.6, 1.8, 0.57) if rng.random() < 0.9 else rng.uniform(1.8, 8.8)
+    before = rng.triangular(0.048, 0.4, 0.136) if rng.random() < 0.95 else rng.uniform(0.4, 2.96)
+    waited = rng.uniform(5, 60) if rng.random() < 0.02 else 0.0
+    back = STALE_S if style == "stale" else 0
+    return Stamps(whole, whole - age - back, whole - age - before - waited - back)
+
+
+def message_id(channel: Channel, style: IdStyle, at: float, rng: random.Random) -> str:
+    if style == "forged_bedrock":
+        return ids.lookalike("msg_bdrk_", 24, rng)
+    if style == "random":
+        return ids.lookalike("msg_01", 22, rng, ids.BASE58)
+    return ids.minted(KINDS[channel], at, rng)
+
+
+def usage(body: dict[str, Any], model: Model, output: int, how: Treatment, seen: Variation) -> dict[str, Any]:
+    """The usage block: billed input is the count, the run's template offset and whatever was added on the way."""
+    counted = count_body(body, how.generation or model.generation) + seen.template_offset + how.hidden
+    billed = int((counted * how.factor).quantize(Decimal(1), ROUND_HALF_UP))
+    written, read = (how.cached, 0) if how.cache_is_new else (0, how.cached)
+    caches: dict[str, Any] = {"cache_creation_input_tokens": written, "cache_read_input_tokens": read}
+    split = {"cache_creation": {"ephemeral_5m_input_tokens": written, "ephemeral_1h_input_tokens": 0}}
+    tokens: dict[str, Any] = {"output_tokens": output}
+    orders: tuple[dict[str, Any], ...] = (caches | split | tokens, caches | tokens | split, tokens | caches | split)
+    block: dict[str, Any] = {"input_tokens": billed, **orders[seen.usage_order]}
+    # Bedrock has service_tier and no inference_geo (opus-4-8, 2026-08), Vertex had neither until at least 2026-04.
+    if how.channel != "vertex":
+        block["service_tier"] = "standard"
+    if how.channel == "anthropic":
+        block["inference_geo"] = how.geo or model.geo
+    if seen.output_details or how.extras:
+        block["output_tokens_details"] = {"thinking_tokens": 0}
+    if how.extras:
+        block |= {
+            "server_tool_use": None,
+            "iterations": [],
+            "speed": "standard",
+            "energy_uwh": {"prefill": 11, "decode": 4},
+        }
+    return block
+
+
+def message(
+    body: dict[str, Any], model: Model, stamp: Stamps, how: Treatment, seen: Variation, rng: random.Random
+) -> dict[str, Any]:
+    """A finished answer. Keys stand in the vendor's order (model, id, type, role, content since 2025-10)."""
+    limit = body["max_tokens"]
+    length = min(rng.randint(4, 6), limit)
+    whole = limit >= 4
+    answer: dict[str, Any] = {
+        "model": model.name,
+        "id": message_id(how.channel, how.ids, stamp.message, rng),
+        "type": "message",
+        "role": "assistant",
+        "content": [{"type": "text", "text": rng.choice(TEXTS) if whole else "O"}] if limit else [],
+        "stop_reason": "end_turn" if whole else "max_tokens",
+        "stop_sequence": None,
+        "stop_details": None,
+        "usage": usage(body, model, length, how, seen),
+    }
+    if how.channel == "anthropic" and (seen.nulls or how.extras):
+        answer |= {"container": None, "diagnostics": None}
+    return answer
+
+
+def rebuilt(answer: dict[str, Any], seed: int) -> dict[str, Any]:
+    """The same answer with its keys in the order of whoever wrote it anew; 0 leaves it alone."""
+    if not seed:
+        return answer
+    keys = list(answer)
+    random.Random(seed).shuffle(keys)
+    return {key: answer[key] for key in keys}
+
+
+def events(answer: dict[str, Any], rng: random.Random) -> Iterator[bytes]:
+    """The answer as server-sent events, with the vendor's texture: 0 to 15 spaces before the last brace of each data
+    line, a ping with a space after its colon, message_start first, message_stop last, no [DONE]."""
+    start = {**answer, "content": [], "stop_reason": None, "usage": {**answer["usage"], "output_tokens": 1}}
+    yield _event("message_start", {"message": start}, rng)
+    for index, block in enumerate(answer["content"]):
+        yield _event("content_block_start", {"index": index, "content_block": {"type": "text", "text": ""}}, rng)
+        if not index:
+            yield b'event: ping\ndata: {"type": "ping"}\n\n'
+        for piece in _split(block["text"], rng):
+            yield _event("content_block_delta", {"index": index, "delta": {"type": "text_delta", "text": piece}}, rng)
+        yield _event("content_block_stop", {"index": index}, rng)
+    final = {
+        key: value
+        for key, value in answer["usage"].items()
+        if key not in ("service_tier", "inference_geo", "cache_creation")
+    }
+    delta = {"stop_reason": answer["stop_reason"], "stop_sequence": None, "stop_details": None}
+    yield _event("message_delta", {"delta": delta, "usage": final}, rng)
+    yield _event("message_stop", {}, rng)
+
+
+def _event(kind: str, data: dict[str, Any], rng: random.Random) -> bytes:
+    text = json.dumps({"type": kind, **data}, separators=(",", ":"), ensure_ascii=False)
+    return f"event: {kind}\ndata: {text[:-1]}{' ' * rng.randrange(16)}}}\n\n".encode()
+
+
+def _split(text: str, rng: random.Random) -> tuple[str, ...]:
+    at = rng.randint(1, len(text))
+    return (text[:at], text[at:]) if text[at:] else (text,)

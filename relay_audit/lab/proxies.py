@@ -1,0 +1,124 @@
+"""Relays without a panel: a plain reverse proxy, and LiteLLM with its telling headers."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable
+from typing import Any
+
+from relay_audit.lab import ids
+from relay_audit.lab.knobs import Knobs
+from relay_audit.lab.message import events
+from relay_audit.lab.models import MODELS
+from relay_audit.lab.official import STREAM_TYPE, Official, Reply
+from relay_audit.lab.turns import Turns
+from relay_audit.lab.variation import Variation
+from relay_audit.lab.wire import Headers, HttpAnswer, HttpRequest, compact, date_header, json_answer
+
+LITELLM = "1.108.7"
+
+
+class PlainProxy:
+    """Swaps the key and passes everything on, headers and all. Without a key of its own it lets everybody in."""
+
+    def __init__(self, *, key: str | None, upstream: Official) -> None:
+        self._key = key
+        self._upstream = upstream
+
+    def handle(self, request: HttpRequest) -> HttpAnswer:
+        key = self._upstream.key if self._key in (None, request.key) else ""
+        rest = tuple(row for row in request.headers if row[0].lower() not in ("x-api-key", "authorization"))
+        return self._upstream.handle(
+            HttpRequest(request.method, request.path, (*rest, ("x-api-key", key)), request.body)
+        )
+
+
+class Litellm:
+    """LiteLLM 1.108.7 without a database, as recorded: own headers on every 200, upstream headers only on streams (with
+    a prefix), the requested name as `model`, unknown fields dropped, refusals wrapped."""
+
+    def __init__(
+        self,
+        *,
+        key: str,
+        knobs: Knobs,
+        seen: Variation,
+        upstream: Official,
+        rng: random.Random,
+        now: Callable[[], float],
+    ) -> None:
+        self._key = key
+        self._knobs = knobs
+        self._upstream = upstream
+        self._rng = rng
+        self._now = now
+        self._turns = Turns(knobs, rng, seen.flaky_phase)
+        self._deployment = f"{rng.getrandbits(256):064x}"
+
+    def handle(self, request: HttpRequest) -> HttpAnswer:
+        own: Headers = (date_header(self._now()), ("server", "uvicorn"))
+        match (request.method, request.route):
+            case ("GET", "/health/liveliness"):
+                return json_answer(200, "I'm alive!", own)
+            case ("GET", "/v1/models") if request.key == self._key:
+                rows = [{"id": name, "object": "model", "created": 1677610602, "owned_by": "openai"} for name in MODELS]
+                return json_answer(200, {"data": rows, "object": "list"}, own)
+            case ("POST", "/v1/messages"):
+                return self._messages(request, own)
+            case ("GET", "/v1/models"):
+                return _no_database(own)
+        return json_answer(404, {"detail": "Not Found"}, own)
+
+    def _messages(self, request: HttpRequest, own: Headers) -> HttpAnswer:
+        if request.key != self._key:
+            return _no_database(own)
+        body = request.json()
+        if not isinstance(body, dict) or body.get("model") not in MODELS:
+            return _bad_request("anthropic_messages: Invalid model name passed in", own)
+        if "max_tokens" not in body:
+            return _bad_request("anthropic_messages: Missing required parameter: 'max_tokens'.", own)
+        reply = self._upstream.generate(_known(body), how=self._turns.next(body).how)
+        if reply.status != 200:
+            inner = f"litellm.BadRequestError: AnthropicException - {compact(reply.body).decode()}"
+            note = f"LiteLLM: model group '{body['model']}' failed with the error above. No fallback was attempted."
+            return _bad_request(f"{inner}\n\n{note}", own, reply.status)
+        return self._answer(body, reply, own)
+
+    def _answer(self, body: dict[str, Any], reply: Reply, own: Headers) -> HttpAnswer:
+        delay = self._upstream.latency()
+        headers = (*own, *self._headers(body["model"]))
+        if body.get("stream") is True:
+            passed = tuple((f"llm_provider-{name}", value) for name, value in reply.headers if name != "date")
+            pieces = list(events(reply.body, self._rng))
+            kind = (("content-type", STREAM_TYPE), *headers, *passed)
+            return HttpAnswer(200, kind, b"".join(pieces), tuple(map(len, pieces)), delay)
+        return HttpAnswer(200, (("content-type", "application/json"), *headers), compact(reply.body), delay=delay)
+
+    def _headers(self, model: str) -> Headers:
+        named = self._knobs.litellm_model or f"anthropic/{model}"
+        return (
+            ("x-litellm-call-id", ids.uuid4(self._rng)),
+            ("x-litellm-model-id", self._deployment),
+            ("x-litellm-model-name", named),
+            ("x-litellm-version", LITELLM),
+            ("x-litellm-key-spend", "0.0"),
+            ("x-litellm-model-group", model),
+            ("x-litellm-attempted-retries", "0"),
+            ("x-litellm-attempted-fallbacks", "0"),
+            ("vary", "Origin"),
+        )
+
+
+def _known(body: dict[str, Any]) -> dict[str, Any]:
+    dropped = ("seed", "stop", "n", "user", "logprobs", "response_format")
+    return {name: value for name, value in body.items() if name not in dropped}
+
+
+def _no_database(own: Headers) -> HttpAnswer:
+    error = {"message": "No connected db.", "type": "no_db_connection", "param": None, "code": "400"}
+    return json_answer(400, {"error": error}, own)
+
+
+def _bad_request(message: str, own: Headers, status: int = 400) -> HttpAnswer:
+    error = {"type": "error", "error": {"type": "invalid_request_error", "message": message}}
+    return json_answer(status, error, own)

@@ -1,0 +1,83 @@
+"""What a relay does with the n-th request: which treatment it gets, whether it fails, whether an old answer is sent.
+
+Shares come in blocks: of every four requests exactly one, of every two exactly one, its place drawn by the seed. So a
+share is what the table says also in a run of twelve, and three in a row never fail.
+"""
+
+from __future__ import annotations
+
+import random
+from dataclasses import dataclass
+from typing import Any
+
+from relay_audit.lab.knobs import Channel, Knobs
+from relay_audit.lab.message import Treatment
+
+
+@dataclass(frozen=True)
+class Turn:
+    number: int
+    """From 1."""
+    how: Treatment
+    fails: bool
+    replays: bool
+
+
+class Turns:
+    def __init__(self, knobs: Knobs, rng: random.Random, flaky_phase: int) -> None:
+        self._knobs = knobs
+        self._flaky = Blocks(knobs.flaky_every, random.Random(flaky_phase))
+        self._dosed = Blocks(4, rng)
+        self._bedrock = Blocks(2, rng)
+        self._number = 0
+        self._cache_written = False
+
+    def next(self, body: dict[str, Any]) -> Turn:
+        self._number += 1
+        fails = self._flaky.hit()
+        replays = self._knobs.replays and self._number % 2 == 0
+        return Turn(self._number, self._treatment(body), fails, replays)
+
+    def _treatment(self, body: dict[str, Any]) -> Treatment:
+        knobs = self._knobs
+        new, self._cache_written = not self._cache_written, bool(knobs.hidden_cached)
+        return Treatment(
+            channel=self._channel(),
+            ids=knobs.ids,
+            generation=knobs.generation,
+            hidden=knobs.hidden if self._adds_prompt(body) else 0,
+            cached=knobs.hidden_cached,
+            cache_is_new=new,
+            factor=knobs.usage_factor,
+            geo=knobs.geo,
+            extras=knobs.usage_extras,
+        )
+
+    def _channel(self) -> Channel:
+        if self._knobs.channel != "mixed":
+            return self._knobs.channel
+        return "aws" if self._bedrock.hit() else "anthropic"
+
+    def _adds_prompt(self, body: dict[str, Any]) -> bool:
+        if self._knobs.hidden_when == "no_system":
+            return not body.get("system")
+        return self._knobs.hidden_when == "always" or self._dosed.hit()
+
+
+class Blocks:
+    """One hit in each block of a given length, at a drawn place; length 0 never hits."""
+
+    def __init__(self, length: int, rng: random.Random) -> None:
+        self._length = length
+        self._rng = rng
+        self._asked = 0
+        self._place = 0
+
+    def hit(self) -> bool:
+        if not self._length:
+            return False
+        if self._asked % self._length == 0:
+            self._place = self._rng.randrange(self._length)
+        here = self._asked % self._length == self._place
+        self._asked += 1
+        return here

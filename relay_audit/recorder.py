@@ -1,0 +1,107 @@
+"""The only writer of a run's events: intents before bytes, outcomes after, every answer redacted before it gets here."""
+
+from __future__ import annotations
+
+from decimal import Decimal
+from typing import Any, Literal
+
+from relay_audit.clock import Clock
+from relay_audit.events import Actor, Event, EventType
+from relay_audit.evidence import BalanceReading, LogReading, RunStatus
+from relay_audit.exchange import Exchange
+from relay_audit.plan import Step
+from relay_audit.quote import Line, StepPrice
+from relay_audit.replay import History, replay
+from relay_audit.store import Store
+from relay_audit.transport import Answer
+from relay_audit.words import Frozen, Side, canonical, money
+
+MoneyMove = Literal["settled", "released", "unconfirmed"]
+
+
+class Recorder:
+    """One run being written. `history` is always what a fresh replay of the folder would say: it reads what was written."""
+
+    def __init__(self, store: Store, clock: Clock, history: History | None = None) -> None:
+        self.store = store
+        self.clock = clock
+        self.history = history or replay(store)
+
+    def blob(self, value: Frozen | dict[str, Any] | list[Any]) -> str:
+        plain = value.model_dump(mode="json", by_alias=True) if isinstance(value, Frozen) else value
+        return self.store.put_blob(canonical(plain))
+
+    def note(self, type_: EventType, payload: dict[str, Any], ref: str = "", actor: Actor = "runner") -> Event:
+        event = self.store.append(type_, payload, ts=self.clock.now(), actor=actor, payload_ref=ref)
+        self.history.apply(event)
+        return event
+
+    def state(self, status: RunStatus, reason: str = "") -> None:
+        self.note("run.state_changed", {"status": status, "reason": reason})
+
+    def next_id(self) -> str:
+        self.history.highest += 1
+        return f"X{self.history.highest:04}"
+
+    def free(self, answer: Answer, step: str, side: Side) -> Exchange:
+        """An exchange that costs nothing: recorded after the fact."""
+        exchange = as_exchange(self.next_id(), step, side, answer)
+        self._record(exchange, {})
+        return exchange
+
+    def intent(self, step: Step, line: Line, price: StepPrice, *, auth_trial: bool) -> str:
+        """The intent and its reservation, durable in one transaction before the first byte leaves."""
+        xid = self.next_id()
+        payload = {
+            "exchange": xid,
+            "step": step.id,
+            "line": line.id,
+            "side": step.side,
+            "at_most": money(price.at_most),
+            "auth_trial": auth_trial,
+        }
+        self.note("request.sending", payload)
+        return xid
+
+    def outcome(self, exchange: Exchange, move: MoneyMove, amount: Decimal, basis: str) -> None:
+        """What came of an intent, and where its reservation went."""
+        self._record(exchange, {"money": move, "amount": money(amount), "basis": basis})
+
+    def give_up(self, exchange_id: str) -> None:
+        """An intent of a process that died becomes unconfirmed for good."""
+        self.note("request.unconfirmed", {"exchange": exchange_id})
+
+    def charge(self, exchange_id: str, amount: Decimal, basis: str) -> None:
+        """What the relay's own books say an exchange cost."""
+        self.note("charge.observed", {"exchange": exchange_id, "amount": money(amount), "basis": basis}, actor="relay")
+
+    def log_reading(self, reading: LogReading) -> None:
+        self.note("reading.recorded", {"kind": "log"}, self.blob(reading), "relay")
+
+    def balance_reading(self, reading: BalanceReading) -> None:
+        self.note("reading.recorded", {"kind": "balance"}, self.blob(reading), "relay")
+
+    def _record(self, exchange: Exchange, moved: dict[str, Any]) -> None:
+        payload = {"exchange": exchange.id, "step": exchange.step, "side": exchange.side, **moved}
+        self.note("exchange.recorded", payload, self.blob(exchange), "relay" if exchange.side == "relay" else "official")
+
+
+def as_exchange(xid: str, step: str, side: Side, answer: Answer, body: str | None = None) -> Exchange:
+    """A transport's answer as the record; `body` replaces a text that must not be kept (other people's log rows)."""
+    response = answer.response
+    if response is not None and body is not None:
+        response = response.model_copy(update={"body": body})
+    return Exchange(
+        id=xid,
+        step=step,
+        side=side,
+        sent_at=answer.sent_at,
+        elapsed_ms=answer.elapsed_ms,
+        delivery=answer.delivery,
+        request=answer.request,
+        response=response,
+        failure=answer.failure,
+        hostility=answer.hostility,
+        foreign_secrets=answer.foreign_secrets,
+        connection=answer.connection,
+    )

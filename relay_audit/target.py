@@ -1,0 +1,293 @@
+"""Who is audited, against whom, and what was claimed: the target file.
+
+Nothing in it is a secret: a key is the *name* of an environment variable. It may have been written by somebody else,
+so it confirms nothing about where a key may go (see `origins.py`).
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+import difflib
+import re
+import tomllib
+import unicodedata
+from decimal import Decimal
+from typing import Any, Literal
+from urllib.parse import urlsplit
+
+from pydantic import Field, ValidationError, field_validator, model_validator
+
+from relay_audit.errors import KeyRefused, TargetError
+from relay_audit.words import Frozen
+
+VARIABLE = re.compile(r"^[A-Za-z_][A-Za-z0-9_]{0,63}$")
+PASTED_PATHS = (
+    "/v1/chat/completions", "/v1/messages/count_tokens", "/v1/messages", "/v1/responses", "/v1/models", "/v1",
+)  # fmt: skip
+LOOPBACK = ("127.0.0.1", "::1", "localhost")
+
+Channel = Literal["anthropic", "aws", "vertex", "azure", "openai", "google", "unknown"]
+Profile = Literal["quick", "standard", "thorough"]
+
+
+class Claim(Frozen):
+    """What the vendor says. Never evidence."""
+
+    channel: Channel = "unknown"
+    group: str = ""
+    """The relay's name for this supply ("官转", "default"); a label chosen by the relay."""
+    ratio: Decimal | None = Field(default=None, gt=0)
+    """Claimed multiple of the official list price."""
+
+
+class Subject(Frozen):
+    name: str = Field(default="relay", min_length=1, max_length=80)
+    """The buyer's own name for this line. Internal: it appears in no vendor's or public report."""
+    model: str = Field(min_length=1, max_length=200)
+    """As the relay calls it."""
+    dialect: str = "anthropic"
+    claim: Claim = Claim()
+
+
+class RelaySide(Frozen):
+    base_url: str
+    key_env: str = "RELAY_KEY"
+    auth: Literal["auto", "x-api-key", "bearer"] = "auto"
+    software: str = "auto"
+    proxy: str = ""
+    ca_file: str = ""
+    user_agent: str = ""
+    """Sent as is; empty means the plain default of the HTTP library, not our name."""
+
+
+class OfficialSide(Frozen):
+    base_url: str = "https://api.anthropic.com"
+    model: str = ""
+    """The vendor's own name of the model; empty means the same as the relay's."""
+    key_env: str = "OFFICIAL_KEY"
+    proxy: str = ""
+    ca_file: str = ""
+
+
+class Audit(Frozen):
+    profile: Profile = "standard"
+    checks: tuple[int, ...] = ()
+    """Empty means all that this version has."""
+
+    @field_validator("checks")
+    @classmethod
+    def _known(cls, value: tuple[int, ...]) -> tuple[int, ...]:
+        if any(number not in range(1, 7) for number in value):
+            raise ValueError("checks are numbered 1 to 6")
+        return value
+
+
+class Budget(Frozen):
+    max_usd: Decimal | None = Field(default=None, gt=0)
+    max_usd_per_30_days: Decimal | None = Field(default=None, gt=0)
+
+
+class VideoTier(Frozen):
+    resolution: str
+    seconds: int = Field(gt=0)
+
+
+class Video(Frozen):
+    tiers: tuple[VideoTier, ...] = ()
+
+
+class Rate(Frozen):
+    """An exchange rate the buyer vouches for."""
+
+    value: Decimal = Field(gt=0)
+    date: dt.date
+    source: str = Field(min_length=1)
+
+
+class Prices(Frozen):
+    file: str = ""
+    cny_per_usd: Rate | None = None
+
+
+class Paid(Frozen):
+    amount: Decimal = Field(gt=0)
+    currency: str = Field(min_length=3, max_length=3)
+    credited: Decimal = Field(gt=0)
+    """Site dollars the relay credited for it."""
+
+
+class Internal(Frozen):
+    """Only for the decision card; the leak guard refuses a report in which any of it appears."""
+
+    line_names: tuple[str, ...] = ()
+    lines_file: str = ""
+    paid: Paid | None = None
+    typical_input_tokens: int | None = Field(default=None, gt=0)
+
+
+class Target(Frozen):
+    """One line of supply: this relay, this group, this model."""
+
+    subject: Subject = Field(alias="target")
+    relay: RelaySide
+    official: OfficialSide | None = None
+    audit: Audit = Audit()
+    needs: dict[str, str | int | bool] = Field(default_factory=dict)
+    budget: Budget = Budget()
+    video: Video = Video()
+    prices: Prices = Prices()
+    internal: Internal = Internal()
+
+    @model_validator(mode="after")
+    def _sides_differ(self) -> Target:
+        if self.official is not None and self.official.key_env == self.relay.key_env:
+            raise ValueError("relay.key_env and official.key_env name the same variable; the two sides need two keys")
+        return self
+
+    @property
+    def key_names(self) -> tuple[str, ...]:
+        """The variables that hold this run's keys."""
+        return (self.relay.key_env, *([self.official.key_env] if self.official else []))
+
+    @property
+    def official_model(self) -> str:
+        return (self.official.model if self.official else "") or self.subject.model
+
+
+def read_target(text: str) -> list[Target]:
+    """Target files as TOML. `models = [...]` is shorthand for one target each.
+
+    Raises `TargetError` (unknown keys name the nearest known one) and `KeyRefused` (a literal key in the file).
+    """
+    try:
+        table = tomllib.loads(text, parse_float=Decimal)
+    except tomllib.TOMLDecodeError as error:
+        raise TargetError(
+            f"not valid TOML: {_without_quotes(str(error))}",
+            next_step="compare with the example in README, section “Target file”",
+        ) from None
+    refuse_literal_keys(table)
+    subject = table.get("target")
+    models = subject.pop("models", None) if isinstance(subject, dict) else None
+    if models is None:
+        return [target_from(table)]
+    if not isinstance(models, list) or not models or "model" in (subject or {}):
+        raise TargetError("target.models is a non-empty list and replaces target.model", next_step="keep one of both")
+    return [target_from({**table, "target": {**(subject or {}), "model": model}}) for model in models]
+
+
+def target_from(table: dict[str, Any]) -> Target:
+    """A target from plain data, with both addresses normalised. Raises `TargetError`."""
+    refuse_literal_keys(table)
+    try:
+        parsed = Target.model_validate(table)
+    except ValidationError as error:
+        raise TargetError(_explain(error), next_step="correct the line and run again; nothing was sent") from None
+    relay = parsed.relay.model_copy(update={"base_url": normalise_address(parsed.relay.base_url)})
+    official = parsed.official
+    if official is not None:
+        official = official.model_copy(update={"base_url": normalise_address(official.base_url)})
+    return parsed.model_copy(update={"relay": relay, "official": official})
+
+
+def normalise_address(pasted: str) -> str:
+    """An API root out of what people paste: `…/v1/messages`, spaces, full-width characters, a missing scheme.
+
+    Plain http is refused except to loopback. Raises `TargetError`.
+    """
+    text = unicodedata.normalize("NFKC", pasted)
+    text = "".join(c for c in text if not c.isspace() and unicodedata.category(c) not in ("Cf", "Cc"))
+    text = text.strip("`'\"<>，。,;")
+    if "://" not in text:
+        text = ("http://" if text.split(":")[0].split("/")[0] in LOOPBACK else "https://") + text
+    try:
+        parts = urlsplit(text)
+        port = parts.port
+    except ValueError:
+        raise TargetError("base_url is not an address", next_step="give it as https://host or https://host/path") from None
+    host = (parts.hostname or "").lower()
+    if not host or parts.scheme not in ("http", "https"):
+        raise TargetError("base_url is not an address", next_step="give it as https://host or https://host/path")
+    if parts.username or parts.password:
+        raise KeyRefused("base_url holds a user name or password", next_step="take it out; keys are named by variable")
+    if parts.query or parts.fragment:
+        raise TargetError("base_url has a query or fragment", next_step="give only the address, up to the path")
+    if parts.scheme == "http" and host not in LOOPBACK:
+        raise TargetError("plain http would send the key in clear text", next_step="use https:// (http only to loopback)")
+    path = parts.path.rstrip("/")
+    for tail in PASTED_PATHS:
+        if path.endswith(tail):
+            path = path.removesuffix(tail)
+            break
+    name = f"[{host}]" if ":" in host else host
+    return f"{parts.scheme}://{name}{f':{port}' if port else ''}{path}"
+
+
+def origin_of(address: str) -> str:
+    """`scheme://host:port` with the default port left out: what a key is bound to."""
+    parts = urlsplit(address)
+    host = parts.hostname or ""
+    name = f"[{host}]" if ":" in host else host
+    default = {"http": 80, "https": 443}.get(parts.scheme)
+    return f"{parts.scheme}://{name}" + (f":{parts.port}" if parts.port and parts.port != default else "")
+
+
+def is_loopback(address: str) -> bool:
+    return (urlsplit(address).hostname or "") in LOOPBACK
+
+
+def refuse_literal_keys(table: Any, at: str = "") -> None:  # noqa: ANN401  any TOML value
+    """A key pasted where a variable's name belongs is refused before anything else, by position, never by text."""
+    if isinstance(table, dict):
+        for name, value in table.items():
+            place = f"{at}.{name}" if at else name
+            if name == "key_env" and isinstance(value, str) and not _is_variable(value):
+                raise KeyRefused(
+                    f"{place} holds something that is not the name of an environment variable",
+                    next_step="put the key into a variable (export RELAY_KEY=…) and its name here; "
+                    "if this file was shared, revoke the key",
+                )
+            refuse_literal_keys(value, place)
+    elif isinstance(table, list):
+        for index, value in enumerate(table):
+            refuse_literal_keys(value, f"{at}[{index}]")
+    elif isinstance(table, str) and _KEY_LIKE.search(table):
+        raise KeyRefused(
+            f"{at} looks like a key itself", next_step="take it out of the file; if it was shared, revoke the key"
+        )
+
+
+_KEY_LIKE = re.compile(r"(?:^|[^A-Za-z0-9])(?:sk-[A-Za-z0-9_-]{16,}|cr_[A-Za-z0-9]{24,}|AIza[A-Za-z0-9_-]{30,})")
+
+
+def _is_variable(text: str) -> bool:
+    return bool(VARIABLE.match(text)) and not _KEY_LIKE.search(text) and not (len(text) > 40 and "_" not in text)
+
+
+def _explain(error: ValidationError) -> str:
+    lines = []
+    for item in error.errors(include_input=False, include_url=False):
+        place = ".".join(str(part) for part in item["loc"])
+        if item["type"] == "extra_forbidden":
+            lines.append(f"unknown key {place}{_nearest(item['loc'])}")
+        else:
+            lines.append(f"{place}: {item['msg']}")
+    return "; ".join(lines)
+
+
+def _nearest(where: tuple[int | str, ...]) -> str:
+    model: Any = Target
+    for part in where[:-1]:
+        fields = getattr(model, "model_fields", {})
+        found = next((f for n, f in fields.items() if part in (n, f.alias)), None)
+        annotation = found.annotation if found else None
+        model = next((a for a in (annotation, *getattr(annotation, "__args__", ())) if hasattr(a, "model_fields")), None)
+        if model is None:
+            return ""
+    known = [field.alias or name for name, field in model.model_fields.items()]
+    close = difflib.get_close_matches(str(where[-1]), known, n=1, cutoff=0.5)
+    return f" (did you mean {close[0]}?)" if close else f" (known: {', '.join(known)})"
+
+
+def _without_quotes(text: str) -> str:
+    return re.sub(r"'[^']*'", "…", text)

@@ -1,0 +1,90 @@
+"""Fresh texts out of the run's seed, so that no relay can recognise a probe and no cache can answer it.
+
+Pure: the same seed and place give the same text. The word lists are data (`probes/wordlists.toml`).
+"""
+
+from __future__ import annotations
+
+import random
+from typing import Any
+
+from pydantic import Field, JsonValue
+
+from relay_audit.errors import PackError
+from relay_audit.probe import SCRIPTS
+from relay_audit.words import Frozen
+
+
+class Wordlists(Frozen):
+    ascii_words: tuple[str, ...] = Field(min_length=64)
+    cjk_clauses: tuple[str, ...] = Field(min_length=64)
+    closings: dict[str, dict[str, str]]
+    """closing name → script → sentence."""
+
+
+class Wording:
+    """The three registered generators, fed by one seed."""
+
+    def __init__(self, lists: Wordlists, seed: int, published_sentence: str = "") -> None:
+        self._lists = lists
+        self._seed = seed
+        self._sentence = published_sentence
+
+    def fill(self, body: dict[str, JsonValue], values: dict[str, JsonValue], place: str) -> dict[str, Any]:
+        """A body as it will leave: references replaced, generators called. `place` makes each text its own."""
+        filled = self._fill(body, {"$nonce": self.nonce(place), **values}, place)
+        if not isinstance(filled, dict):  # pragma: no cover  a dict stays a dict
+            raise PackError("a request body is a table")
+        return filled
+
+    def nonce(self, place: str) -> str:
+        rng = random.Random(f"{self._seed}/{place}/nonce")
+        return "".join(rng.choice("bcdfghjkmprstvw") + rng.choice("aeiou") for _ in range(4))
+
+    def _fill(self, value: JsonValue, values: dict[str, JsonValue], place: str) -> JsonValue:
+        if isinstance(value, str):
+            return values.get(value, value)
+        if isinstance(value, list):
+            return [self._fill(item, values, f"{place}/{index}") for index, item in enumerate(value)]
+        if isinstance(value, dict):
+            inner = {key: self._fill(item, values, f"{place}/{key}") for key, item in value.items()}
+            return self._generate(inner, place) if "generate" in inner else inner
+        return value
+
+    def _generate(self, call: dict[str, JsonValue], place: str) -> str:
+        name = call["generate"]
+        script = str(call.get("script", "ascii"))
+        if script not in SCRIPTS:
+            raise PackError(f"script {script!r} is not one of {', '.join(SCRIPTS)}")
+        if name == "published_sentence":
+            return self._sentence
+        if name == "nonce_line":
+            return self._line(script, place)
+        if name == "text":
+            units = call.get("units")
+            if not isinstance(units, int) or isinstance(units, bool) or units < 1:
+                raise PackError("units of a generated text is a whole number of at least 1")
+            return self._text(script, units, self._closing(str(call.get("closing", "")), script), place)
+        raise PackError(f"generator {name!r} is not registered")
+
+    def _closing(self, name: str, script: str) -> str:
+        if name and script not in self._lists.closings.get(name, {}):
+            raise PackError(f"closing {name!r} has no sentence in script {script!r}")
+        return self._lists.closings[name][script] if name else ""
+
+    def _text(self, script: str, units: int, end: str, place: str) -> str:
+        rng = random.Random(f"{self._seed}/{place}/text")
+        if script == "cjk":  # the fresh word stands before the counted characters: the shortest text holds Chinese too
+            text = ""
+            while len(text) < units:
+                text += rng.choice(self._lists.cjk_clauses) + rng.choice("，。；")
+            return f"{self.nonce(place)}，{text[:units].rstrip('，。；')}。{end}"
+        words = [self.nonce(place), *(rng.choice(self._lists.ascii_words) for _ in range(units - 1))]
+        return " ".join(words).capitalize() + "." + (" " + end if end else "")
+
+    def _line(self, script: str, place: str) -> str:
+        rng = random.Random(f"{self._seed}/{place}/line")
+        nonce = self.nonce(place)
+        if script == "cjk":
+            return f"你是一个简洁的助手，代号{nonce}。{rng.choice(self._lists.cjk_clauses)}。"
+        return f"You are a terse assistant, code name {nonce}, fond of {rng.choice(self._lists.ascii_words)}."

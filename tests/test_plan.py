@@ -1,0 +1,205 @@
+"""What is sent, in which order, how much of it, and what a plan's digest depends on."""
+
+from __future__ import annotations
+
+import datetime as dt
+import json
+import re
+from decimal import Decimal
+
+import pytest
+
+from relay_audit.catalog import load_knowledge, load_packs
+from relay_audit.plan import Plan, Question, count_body, make_plan
+from relay_audit.quote import UnitPrice, make_quote
+from relay_audit.wording import Wording
+
+PACKS = load_packs()
+PACK = PACKS.pack("anthropic")
+KNOWLEDGE = load_knowledge()
+TODAY = dt.date(2026, 11, 30)
+NOW = dt.datetime(2026, 11, 30, 12, tzinfo=dt.UTC)
+SENTENCE = "Reply with the single word OK."
+PROFILES = ("quick", "standard", "thorough")
+
+
+def question(**changes) -> Question:
+    fields = {
+        "model": "claude-sonnet-5-5", "official_model": "claude-sonnet-5-5", "dialect": "anthropic",
+        "profile": "standard", "checks": (), "software": "new-api", "counter": True, "has_baseline": True, **changes,
+    }  # fmt: skip
+    return Question(**fields)
+
+
+def plan_of(seed: int = 1, probes=PACKS.probes, **changes) -> Plan:
+    asked = question(**changes)
+    return make_plan(asked, PACK, probes, Wording(PACKS.wordlists, seed, SENTENCE), seed)
+
+
+EVERY_CASE = [
+    {"profile": profile, "counter": counter, "has_baseline": baseline}
+    for profile in PROFILES
+    for counter in (True, False)
+    for baseline in (True, False)
+]
+
+
+def test_standard_sends_twelve_and_counts_each_twice():
+    plan = plan_of()
+    relay = plan.chargeable()
+    assert [step.side for step in relay] == ["relay"] * 12
+    counts = [step for step in plan.steps if step.side == "official"]
+    assert [step.cost for step in counts] == ["free"] * 24
+    assert {step.counts for step in counts if step.when == "before"} == {step.id for step in relay}
+    assert {step.counts for step in counts if step.when == "after"} == {step.id for step in relay}
+    assert [step.when for step in plan.steps] == ["before"] * 12 + ["with"] * 12 + ["after"] * 12
+    assert len({step.id for step in plan.steps}) == len(plan.steps)
+
+
+def test_the_first_three_sends_are_three_sizes_of_one_script():
+    first = plan_of().chargeable()[:3]
+    assert {step.factors["script"] for step in first} == {"ascii"}
+    assert [step.factors["units"] for step in first] == [8, 28, 64]
+
+
+def test_both_scripts_with_and_without_system():
+    kinds = {(step.factors["script"], "system" in step.body) for step in plan_of().chargeable()}
+    assert kinds == {("ascii", False), ("ascii", True), ("cjk", False), ("cjk", True)}
+
+
+def test_quick_sends_four():
+    relay = plan_of(profile="quick").chargeable()
+    assert [(s.factors["script"], "system" in s.body) for s in relay] == [("ascii", False)] * 3 + [("cjk", True)]
+
+
+def test_without_a_counter_the_published_sentence_goes_out_three_times():
+    plan = plan_of(counter=False)
+    assert [step.body["max_tokens"] for step in plan.steps] == [16, 17, 18]
+    assert {step.body["messages"][0]["content"] for step in plan.steps} == {SENTENCE}
+    assert plan.checks == (1, 2, 6)
+    assert {step.request for step in plan.steps} == {"published"}
+
+
+def test_without_counter_and_baseline_check_1_still_runs():
+    plan = plan_of(counter=False, has_baseline=False)
+    assert len(plan.steps) == 3
+    assert plan.checks == (1, 6)
+    assert next(row for row in plan.coverage if row.check == 2).reason == "no_baseline_for_model"
+
+
+@pytest.mark.parametrize("case", EVERY_CASE, ids=str)
+def test_never_more_than_eighteen_small_legal_requests(case):
+    plan = plan_of(**case)
+    relay = plan.chargeable()
+    assert 3 <= len(relay) <= 18
+    for step in relay:
+        assert step.estimate <= 200
+        assert 16 <= step.body["max_tokens"] <= step.bound.output_tokens
+        assert step.path == "/v1/messages"
+        assert set(step.body) <= {"model", "max_tokens", "system", "messages"}
+        assert "$" not in json.dumps(step.body), "every reference was replaced"
+        assert not re.search(r"claude-cli|Claude Code|warmup|title|suggestion", json.dumps(step.body), re.IGNORECASE)
+
+
+def test_sizes_are_well_apart():
+    for script in ("ascii", "cjk"):
+        sizes = [s.estimate for s in plan_of().chargeable() if s.factors["script"] == script and s.request == "bare"]
+        assert sizes[0] + 15 < sizes[1] < sizes[2] - 15
+
+
+def test_our_own_estimate_is_an_upper_one_and_not_far_above():
+    estimates = {step.estimate for step in plan_of(counter=False).steps}
+    assert len(estimates) == 1
+    assert 18 <= estimates.pop() <= 18 * 1.25
+
+
+def test_the_counted_body_is_the_sent_body_in_everything_that_is_counted():
+    plan = plan_of(model="relay-name", official_model="claude-sonnet-5-5")
+    for count in (step for step in plan.steps if step.side == "official"):
+        sent = plan.step(count.counts).body
+        assert count.body == {**{k: v for k, v in sent.items() if k != "max_tokens"}, "model": "claude-sonnet-5-5"}
+        assert count.path == "/v1/messages/count_tokens"
+        assert sent["model"] == "relay-name"
+    extra = {
+        "model": "m",
+        "tools": [1],
+        "thinking": {"type": "adaptive"},
+        "tool_choice": {},
+        "temperature": 1,
+        "stream": True,
+    }
+    assert set(count_body(extra, PACK, "o")) == {"model", "tools", "thinking", "tool_choice"}
+
+
+def test_texts_differ_between_sends_and_between_runs():
+    one, two = plan_of(1).chargeable(), plan_of(2).chargeable()
+    texts = [step.body["messages"][0]["content"] for step in (*one, *two)]
+    assert len(set(texts)) == len(texts)
+    assert [step.body for step in plan_of(1).steps] == [step.body for step in plan_of(1).steps]
+
+
+def test_the_digest_ignores_seed_wording_and_prices():
+    plan = plan_of(1)
+    assert plan.digest == plan_of(99).digest
+    reworded = PACKS.wordlists.model_copy(update={"ascii_words": tuple(reversed(PACKS.wordlists.ascii_words))})
+    other = make_plan(question(), PACK, PACKS.probes, Wording(reworded, 1, SENTENCE), 1)
+    assert other.steps != plan.steps
+    assert other.digest == plan.digest
+    cheap, dear = (make_quote(plan, price(p), {}, 0, NOW) for p in ("2", "3"))
+    assert cheap.plan_digest == dear.plan_digest == plan.digest
+    assert cheap.digest != dear.digest
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [{"model": "claude-opus-5-5"}, {"official_model": "claude-opus-5-5"}, {"profile": "quick"}, {"profile": "thorough"},
+     {"counter": False}, {"checks": (1,)}],
+    ids=str,
+)  # fmt: skip
+def test_the_digest_follows_what_is_asked(changes):
+    assert plan_of(**changes).digest != plan_of().digest
+
+
+def test_the_digest_follows_bounds_and_counts():
+    probe = next(p for p in PACKS.probes if p.id == "anthropic/token_parity")
+    request = probe.requests[0]
+    wider = request.model_copy(update={"bound": request.bound.model_copy(update={"input_tokens": 10001})})
+    fewer = request.model_copy(update={"matrix": {"script": ("ascii",), "units": (8, 28, 64)}})
+    for changed in (wider, fewer):
+        other = probe.model_copy(update={"requests": (changed, *probe.requests[1:])})
+        assert plan_of(probes=(other,)).digest != plan_of(probes=(probe,)).digest
+
+
+def test_what_will_not_run_is_said_before_anything_is_sent():
+    reasons = {row.check: (row.state, row.reason) for row in plan_of().coverage}
+    assert reasons == {
+        3: ("not_run", "not_in_this_version"),
+        4: ("not_run", "not_in_this_version"),
+        5: ("not_applicable", "text_line"),
+    }
+    free = plan_of(free_only=True)
+    assert free.steps == ()
+    assert {row.check for row in free.coverage if row.reason == "free_only"} == {1, 2}
+
+
+def test_a_probe_for_other_software_or_another_family_stays_at_home():
+    probe = next(p for p in PACKS.probes if p.id == "anthropic/token_parity")
+    only = probe.model_copy(update={"applies": probe.applies.model_copy(update={"software": ("sub2api",)})})
+    assert plan_of(probes=(only,)).steps == ()
+    assert len(plan_of(probes=(only,), software="sub2api").chargeable()) == 12
+    family = probe.model_copy(update={"applies": probe.applies.model_copy(update={"families": ("claude-4-5",)})})
+    assert plan_of(probes=(family,), family="claude-5").steps == ()
+    assert len(plan_of(probes=(family,), family="claude-4-5").chargeable()) == 12
+
+
+def price(per_million: str) -> UnitPrice:
+    return UnitPrice(input=Decimal(per_million), output=Decimal(10), source="list", observed=TODAY)
+
+
+@pytest.mark.parametrize("case", EVERY_CASE, ids=str)
+def test_an_honest_relay_costs_at_most_a_cent_at_the_list_price(case):
+    row = KNOWLEDGE.price_of("claude-sonnet-5-5", TODAY)
+    unit = UnitPrice(input=row.input, output=row.output, source=row.source, observed=row.observed)
+    quote = make_quote(plan_of(**case), unit, {}, 500, NOW)
+    assert Decimal(0) < quote.expected <= Decimal("0.01")
+    assert quote.expected < quote.at_most

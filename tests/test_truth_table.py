@@ -1,0 +1,91 @@
+"""The truth table: an honest relay is accused of nothing, and each fault gives exactly its own findings.
+
+In process (at the transport's seam, on a clock of its own) with many seeds; over real loopback HTTP with fewer.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from relay_audit.bounds import share_interval
+from relay_audit.lab import SCENARIOS, serve
+from tests.audits import in_process, over_http
+
+JUDGED = [name for name, row in SCENARIOS.items() if row.kind != "hostile"]
+HONEST = [name for name, row in SCENARIOS.items() if row.kind == "honest"]
+SEEDS_HERE, SEEDS_CI, SEEDS_HTTP = 4, 100, 5
+
+
+def expected(name: str, *, official: bool) -> frozenset[str] | None:
+    row = SCENARIOS[name]
+    return row.expect if official else row.expect_no_key
+
+
+@pytest.mark.parametrize("official", [True, False], ids=["with_key", "no_key"])
+@pytest.mark.parametrize("name", JUDGED)
+def test_each_scenario_gives_exactly_its_findings(name: str, official: bool, tmp_path: Path) -> None:
+    wanted = expected(name, official=official)
+    for seed in range(SEEDS_HERE):
+        audited = in_process(name, seed, tmp_path, official=official)
+        assert audited.error is None
+        if wanted is not None:
+            assert audited.codes == wanted, f"seed {seed}"
+        accusations = {f.code for f in audited.judgement.findings if f.accusation} if audited.judgement else set()
+        assert accusations <= SCENARIOS[name].expect | (wanted or frozenset()), f"seed {seed} accuses of {accusations}"
+
+
+@pytest.mark.parametrize("name", JUDGED)
+def test_each_scenario_over_http(name: str, tmp_path: Path) -> None:
+    with serve(name, seed=1, pace=0) as served:
+        audited = over_http(served, tmp_path)
+    assert audited.error is None
+    assert audited.codes == SCENARIOS[name].expect
+
+
+def test_the_surplus_is_exact_and_constant(tmp_path: Path) -> None:
+    for official in (True, False):
+        hit = in_process("hidden_508", 7, tmp_path, official=official).finding("tokens.constant_surplus")
+        assert (hit.params["surplus"], hit.params["low"], hit.params["high"]) == (508, 508, 508)
+        assert hit.confidence == "strong"
+        assert hit.severity == "high"
+
+
+def test_an_honest_audit_stays_below_a_cent_and_its_at_most(tmp_path: Path) -> None:
+    audited = in_process("honest", 3, tmp_path)
+    assert audited.judgement is not None
+    evidence = audited.judgement.evidence
+    assert evidence.quote is not None
+    assert len(evidence.generations()) <= 18
+    settled = evidence.ledger.total("settled", "relay")
+    assert 0 < settled <= evidence.quote.expected < evidence.quote.at_most
+    assert float(settled) <= 0.01
+
+
+@pytest.mark.seeds
+@pytest.mark.parametrize("name", HONEST)
+def test_an_honest_relay_is_accused_of_nothing(name: str, tmp_path: Path) -> None:
+    """A hundred seeds at the seam: no finding above info."""
+    for seed in range(100, 100 + SEEDS_CI):
+        audited = in_process(name, seed, tmp_path / str(seed))
+        assert audited.error is None
+        assert audited.codes == set(), f"seed {seed}"
+    print(f"{name}: 0 of {SEEDS_CI}, 95 % upper bound {share_interval(0, SEEDS_CI)[1]:.1%}")
+
+
+@pytest.mark.seeds
+@pytest.mark.parametrize("name", JUDGED)
+def test_over_http_with_more_seeds(name: str, tmp_path: Path) -> None:
+    for seed in range(10, 10 + SEEDS_HTTP):
+        with serve(name, seed=seed, pace=0) as served:
+            audited = over_http(served, tmp_path / str(seed))
+        assert audited.codes == SCENARIOS[name].expect, f"seed {seed}"
+
+
+@pytest.mark.seeds
+def test_an_intermittent_prompt_is_caught(tmp_path: Path) -> None:
+    """A quarter of the calls carries the hidden prompt: caught in at least 95 % of seeds, and never misnamed."""
+    seen = [in_process("hidden_sometimes", seed, tmp_path / str(seed)).codes for seed in range(100)]
+    assert all(codes <= {"tokens.intermittent_surplus"} for codes in seen)
+    assert sum(bool(codes) for codes in seen) >= 95
