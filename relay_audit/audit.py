@@ -62,6 +62,12 @@ class Library:
     def digest(self) -> str:
         return knowledge_digest(_below(self.files, KNOWLEDGE))
 
+    @property
+    def key_shapes(self) -> dict[str, tuple[tuple[str, ...], tuple[str, ...]]]:
+        """Vendor → patterns of its keys and its own hosts: known vendors and those of the packs."""
+        shapes = {pack.vendor: (pack.key_shapes, pack.official_hosts) for pack in self.packs.dialects.values()}
+        return shapes | {vendor.name: (vendor.key_shapes, vendor.hosts) for vendor in self.knowledge.vendors}
+
 
 def load_library(packs: Path | None = None, knowledge: Path | None = None) -> Library:
     """The shipped folders and the user's beside them. Raises `PackError`."""

@@ -66,6 +66,11 @@ def read_files(name: str, extra: Path | None = None) -> dict[str, str]:
     return files
 
 
+def outside_digest(packs: Path) -> str:
+    """What a reviewer of a folder of packs signs for: the digest of all its texts."""
+    return digest(dict(_toml_files(packs)))
+
+
 def knowledge_digest(files: Mapping[str, str]) -> str:
     """An input of every assessment: same run and same digest, same bytes."""
     return digest(dict(files))

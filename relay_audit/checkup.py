@@ -61,7 +61,7 @@ def _media() -> Row:
 def stale(knowledge: Knowledge, today: dt.date) -> list[Row]:
     """Facts past their term, and those past twice their term, which accuse nobody any more."""
     rows = []
-    for kind in ("ids", "headers", "errors", "baselines", "software", "models", "prices", "settings"):
+    for kind in ("ids", "headers", "errors", "baselines", "software", "models", "prices", "settings", "vendors"):
         facts: tuple[Known, ...] = getattr(knowledge, kind)
         for fact in facts:
             age = fact.age(today)

@@ -12,7 +12,7 @@ from filelock import FileLock, Timeout
 from relay_audit.clock import Clock
 from relay_audit.discovery import Notify, Sides
 from relay_audit.errors import Unfinished
-from relay_audit.keys import confirm_origin, guard_same, guard_shape, read_key, read_trust_list, workspace_salt
+from relay_audit.keys import KeyShapes, confirm_origin, guard_same, guard_shape, read_key, read_trust_list, workspace_salt
 from relay_audit.probe import Pack
 from relay_audit.redaction import Redactor, Secret
 from relay_audit.target import Target, origin_of
@@ -75,7 +75,8 @@ class Connections:
 
 def connect(  # noqa: PLR0913  the whole outside of a run, named once
     target: Target,
-    packs: Mapping[str, Pack],
+    pack: Pack,
+    shapes: KeyShapes,
     space: Workspace,
     clock: Clock,
     environ: Mapping[str, str],
@@ -85,8 +86,6 @@ def connect(  # noqa: PLR0913  the whole outside of a run, named once
     inner: Inner | None = None,
 ) -> Connections:
     """Raises `KeyRefused` and `OriginUnconfirmed` before any socket is opened."""
-    pack = packs[target.subject.dialect]
-    shapes = {p.vendor: (p.key_shapes, p.official_hosts) for p in packs.values()}
     trusted = read_trust_list(space.trust_list)
     salt = workspace_salt(space.state)
 

@@ -6,6 +6,7 @@ import getpass
 import hashlib
 from collections.abc import Mapping
 from pathlib import Path
+from urllib.parse import urlsplit
 
 from relay_audit.audit import Judgement, archived_library
 from relay_audit.errors import LeakRefused
@@ -28,7 +29,9 @@ def report_bytes(
         judgement.evidence, judgement.findings, judgement.coverage, judgement.verdict, knowledge, audience, format_, lang,
         knowledge_digest=judgement.knowledge_digest,
     )  # fmt: skip
-    check(raw, audience, forbidden(history), own_keys(history, environ), f"{audience}.{format_}")
+    facts = history.facts
+    public = (facts.relay_origin, urlsplit(facts.relay_origin).hostname or "", facts.model, facts.claim.group)
+    check(raw, audience, forbidden(history), own_keys(history, environ), f"{audience}.{format_}", public_terms=public)
     return raw
 
 

@@ -108,8 +108,10 @@ class RelaySoftware(Known):
     """How a relay program shows itself, and what an honest hop of it does."""
 
     name: str
+    family: str = ""
+    """Programs of one descent share marks: two names of one family are not two relays. Empty means the name itself."""
     header: str = ""
-    """A header name pattern that only this software sends."""
+    """A header name pattern that only this family sends."""
     header_value: str = ""
     """Pattern of that header's value; empty means any."""
     status_keys: tuple[str, ...] = ()
@@ -172,6 +174,14 @@ class Setting(Known):
     setting: Bilingual
 
 
+class Vendor(Known):
+    """An official vendor's keys and hosts: such a key is not sent to anybody else's host."""
+
+    name: str
+    key_shapes: tuple[str, ...]
+    hosts: tuple[str, ...]
+
+
 class VerdictRule(Frozen):
     """One row of the rule table: the first row that fits decides. Hard gates, never an average."""
 
@@ -196,6 +206,7 @@ class Knowledge(Frozen):
     models: tuple[ModelFacts, ...] = ()
     prices: tuple[ListPrice, ...] = ()
     settings: tuple[Setting, ...] = ()
+    vendors: tuple[Vendor, ...] = ()
     rules: tuple[VerdictRule, ...] = ()
 
     def price_of(self, model: str, day: dt.date) -> ListPrice | None:
@@ -255,6 +266,7 @@ ROWS: dict[str, type[Known] | type[VerdictRule]] = {
     "models": ModelFacts,
     "prices": ListPrice,
     "settings": Setting,
+    "vendors": Vendor,
     "rules": VerdictRule,
 }
 """Table name in a TOML file → what a row of it is."""

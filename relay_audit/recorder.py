@@ -14,7 +14,7 @@ from relay_audit.quote import Line, StepPrice
 from relay_audit.replay import History, replay
 from relay_audit.store import Store
 from relay_audit.transport import Answer
-from relay_audit.words import Frozen, Side, canonical, money
+from relay_audit.words import Frozen, Side, compact, money
 
 MoneyMove = Literal["settled", "released", "unconfirmed"]
 
@@ -29,7 +29,7 @@ class Recorder:
 
     def blob(self, value: Frozen | dict[str, Any] | list[Any]) -> str:
         plain = value.model_dump(mode="json", by_alias=True) if isinstance(value, Frozen) else value
-        return self.store.put_blob(canonical(plain))
+        return self.store.put_blob(compact(plain))
 
     def note(self, type_: EventType, payload: dict[str, Any], ref: str = "", actor: Actor = "runner") -> Event:
         event = self.store.append(type_, payload, ts=self.clock.now(), actor=actor, payload_ref=ref)

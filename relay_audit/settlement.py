@@ -40,7 +40,9 @@ class Settlement:
     async def before(self) -> None:
         """The balance, and a first look at the log: other traffic on this key is known before anything is spent."""
         await self._read_balance("before")
-        await self._read_log("before")
+        reading = await self._read_log("before")
+        if reading is not None and reading.foreign.count:
+            self.sides.notify("foreign_rows", {"n": reading.foreign.count})
 
     async def after(self) -> None:
         await self._settle()

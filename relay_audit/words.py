@@ -46,6 +46,12 @@ def canonical(value: Any) -> bytes:  # noqa: ANN401  any JSON value
     return text.encode("utf-8", "backslashreplace")
 
 
+def compact(value: Any) -> bytes:  # noqa: ANN401  any JSON value
+    """The form in which things are kept: like `canonical`, but the keys stay in the order in which they were sent."""
+    text = json.dumps(value, separators=(",", ":"), ensure_ascii=False, default=_plain)
+    return text.encode("utf-8", "backslashreplace")
+
+
 def digest(value: Any) -> str:  # noqa: ANN401  any JSON value
     """SHA-256 (hex) of the canonical form."""
     return hashlib.sha256(canonical(value)).hexdigest()

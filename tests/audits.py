@@ -127,7 +127,7 @@ def over_http(served: Served, home: Path, *, official: bool = True, limits: Limi
 def _audit(target: Target, world: World, home: Path, clock: Clock, **ways: Any) -> Audited:
     space = Workspace(home / "audits", home / "state", home / "config")
     environ = {"LAB_RELAY_KEY": world.relay_key, "LAB_OFFICIAL_KEY": world.official_key}
-    connections = connect(target, LIBRARY.packs.dialects, space, clock, environ, Permissions(), lambda *_: None, **ways)
+    connections = connect(target, LIBRARY.packs.pack(target.subject.dialect), LIBRARY.key_shapes, space, clock, environ, Permissions(), lambda *_: None, **ways)
     recorder = audit.begin(target, LIBRARY, connections, space, clock, environ)
 
     async def whole() -> None:

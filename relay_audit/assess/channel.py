@@ -276,7 +276,7 @@ def _chained(evidence: Evidence, knowledge: Knowledge) -> list[Finding]:
     via, hits = set[str](), set[str]()
     for exchange in evidence.generations():
         headers = exchange.response.headers if exchange.response else ()
-        seen = {row.name for row in knowledge.software if row.shows_in(headers)}
+        seen = {row.family or row.name for row in knowledge.software if row.shows_in(headers)}
         if len(seen) > 1:
             via |= seen
             hits.add(exchange.id)

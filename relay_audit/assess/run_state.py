@@ -16,6 +16,7 @@ from relay_audit.words import money
 
 MONEY_STOPS = ("ceiling", "line_exceeded", "hold_above_balance", "balance_exhausted", "approval_expired")
 SKEW_S = 120
+LIMITS = {"too_large", "too_slow", "endless", "decompression", "redirect"}
 
 
 def assess_run_state(evidence: Evidence, _: Knowledge) -> list[Finding]:
@@ -65,7 +66,9 @@ def _hostile(relay: tuple[Exchange, ...], evidence: Evidence) -> list[Finding]:
     planned = _planned(evidence)
     for exchange in relay:
         seen: set[str] = {kind for kind in exchange.hostility if kind != "key_echoed"}
-        if exchange.step in planned and exchange.status == 200 and not seen:
+        if exchange.failure:
+            seen &= LIMITS  # a connection that broke is the network's fault, not an answer's
+        elif exchange.step in planned and exchange.status == 200 and not seen:
             if exchange.answer() is None:
                 seen.add("not_json")
             elif has_bad_usage(exchange, evidence.pack):

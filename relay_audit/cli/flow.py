@@ -23,7 +23,7 @@ from relay_audit.exits import FailOn, exit_code, worst
 from relay_audit.filing import file_reports
 from relay_audit.quote import ApprovalChannel, Quote
 from relay_audit.recorder import Recorder
-from relay_audit.store import Store, run_lock
+from relay_audit.store import Store, folder_warnings, run_lock
 from relay_audit.target import Target
 from relay_audit.words import Lang, money
 from relay_audit.workspace import Workspace, workspace
@@ -51,6 +51,11 @@ class Invocation:
     environ: Mapping[str, str] = field(default_factory=lambda: os.environ)
     clock: Clock = field(default_factory=SystemClock)
     space: Workspace = field(default_factory=lambda: workspace(os.environ, Path.cwd()))
+
+    def notice(self, code: str, params: Mapping[str, object]) -> None:
+        """Says on stderr what should be known before money is spent."""
+        if code != "step":
+            say(screens.notice(code, self.lang, **{name: str(value) for name, value in params.items()}))
 
     @property
     def may_ask(self) -> bool:
@@ -93,6 +98,9 @@ def begin(target: Target, call: Invocation) -> tuple[Recorder, Connections, Libr
     library = audit.load_library(call.packs, call.knowledge)
     library.packs.pack(target.subject.dialect)
     connections = _connect(target, library, call)
+    connections.sides.notify = call.notice
+    for warning in folder_warnings(call.space.audits):
+        call.notice(warning, {})
     recorder = audit.begin(target, library, connections, call.space, call.clock, call.environ)
     with run_lock(recorder.store.path):
         prices = call.prices or (Path(target.prices.file) if target.prices.file else None)
@@ -105,8 +113,9 @@ def begin(target: Target, call: Invocation) -> tuple[Recorder, Connections, Libr
 
 
 def _connect(target: Target, library: Library, call: Invocation) -> Connections:
+    pack = library.packs.pack(target.subject.dialect)
     return connect(
-        target, library.packs.dialects, call.space, call.clock, call.environ, call.permissions, lambda *_: None
+        target, pack, library.key_shapes, call.space, call.clock, call.environ, call.permissions, lambda *_: None
     )  # fmt: skip
 
 
@@ -121,6 +130,7 @@ def _approved(recorder: Recorder, quote: Quote, call: Invocation) -> bool:
     """An approval in advance, or a person at the terminal. Nothing else approves."""
     facts = recorder.history.facts
     if call.expect_plan and call.expect_plan != quote.plan_digest:
+        call.notice("plan_differs", {"digest": quote.plan_digest})
         return False
     advance, channel = _advance(recorder.history.target, call)
     if advance is not None and not facts.conflict:
@@ -166,6 +176,7 @@ def approval_needed(recorder: Recorder, quote: Quote) -> ApprovalNeeded:
         "approve_cmd": command,
         "then": f"relay-audit resume {run}",
         "ask_user": screens.ask_user(recorder.history.evidence()),
+        "reveals": screens.reveals(recorder.history.evidence()),
     }
     if recorder.history.facts.conflict:
         details["conflict"] = recorder.history.facts.conflict
@@ -191,7 +202,7 @@ def send_and_report(recorder: Recorder, connections: Connections, library: Libra
     plan = recorder.history.plan
     total = sum(step.side == "relay" or step.when != "with" for step in plan.steps) if plan else 0
     with ProgressLine(total, recorder.store.run_id) as line:
-        connections.sides.notify = line.step
+        connections.sides.notify = lambda code, params: (line.step if code == "step" else call.notice)(code, params)
         asyncio.run(audit.execute(recorder, connections, library, call.space))
     return conclude(recorder, call)
 

@@ -11,12 +11,12 @@ from relay_audit.quote import Line, Quote
 from relay_audit.report.as_json import summary_json
 from relay_audit.report.catalogue import Catalogue
 from relay_audit.report.figures import money_of
-from relay_audit.report.pages import host_of
 from relay_audit.report.phrases import Phrases
 from relay_audit.report.quote_text import ask_user, disclosure
-from relay_audit.words import Lang
+from relay_audit.report.views import host_of
+from relay_audit.words import LANGS, Lang, round_up
 
-__all__ = ["ask_user", "confirm", "quote_screen", "short_object", "summary"]
+__all__ = ["ask_user", "confirm", "notice", "quote_screen", "reveals", "short_object", "summary"]
 
 MARKS = {"ok": "+", "warn": "!", "bad": "x", "unknown": "?"}
 
@@ -36,6 +36,8 @@ def quote_screen(evidence: Evidence, lang: Lang) -> str:
     lines += ["", words.text("quote.counted" if quote.counted else "quote.estimated")]
     if quote.needs_explicit_ceiling:
         lines.append(words.text("quote.assumed"))
+    limit = phrases.amount(round_up(quote.at_most + quote.hold, 2))
+    lines += ["", words.text("quote.fresh_key", limit=limit)]
     lines += ["", *(f"- {text}" for text in disclosure(words, host=host, user_agent=evidence.target.user_agent))]
     lines += ["", words.text("quote.digest", digest=quote.digest)]
     return "\n".join(lines)
@@ -55,6 +57,20 @@ def _line(line: Line, phrases: Phrases, words: Catalogue) -> list[str]:
             "quote.unit", input=phrases.amount(price.input), output=phrases.amount(price.output), source=price.source, date=date
         )
     return [head, f"    {unit}"]
+
+
+def notice(code: str, lang: Lang, **params: str) -> str:
+    """One line on what should be known before money is spent."""
+    words = Catalogue.load(lang)
+    if "reason" in params:
+        params["reason"] = Phrases(words).word(params["reason"])
+    return words.text(f"notice.{code}", **params)
+
+
+def reveals(evidence: Evidence) -> dict[str, list[str]]:
+    """What the audit gives away, for whoever asks a person on our behalf."""
+    host, agent = host_of(evidence.target.relay_origin), evidence.target.user_agent
+    return {lang: list(disclosure(Catalogue.load(lang), host=host, user_agent=agent)) for lang in LANGS}
 
 
 def confirm(quote: Quote, lang: Lang) -> str:

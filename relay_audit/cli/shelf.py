@@ -10,7 +10,7 @@ from typing import Annotated
 
 import typer
 
-from relay_audit.catalog import load_knowledge, load_packs, read_files
+from relay_audit.catalog import load_knowledge, load_packs, outside_digest, read_files
 from relay_audit.cli import options
 from relay_audit.cli.console import emit, language, say
 from relay_audit.errors import UsageError
@@ -18,7 +18,7 @@ from relay_audit.fingerprint import Known
 
 probes = typer.Typer(help="What is sent in your name.", no_args_is_help=True, rich_markup_mode=None)
 fingerprints = typer.Typer(help="What is known, from where, and how old it is.", no_args_is_help=True, rich_markup_mode=None)
-KINDS = ("ids", "headers", "errors", "baselines", "software", "models", "prices", "settings")
+KINDS = ("ids", "headers", "errors", "baselines", "software", "models", "prices", "settings", "vendors")
 Name = Annotated[str, typer.Argument(metavar="ID")]
 
 
@@ -50,9 +50,19 @@ def show_probe(name: Name, packs: options.PacksDir = None, json: options.Json = 
 
 
 @probes.command(name="check")
-def check_probes(packs: options.PacksDir = None, json: options.Json = False) -> None:
-    """Load every pack; exit 2 names the first fault."""
+def check_probes(
+    packs: options.PacksDir = None,
+    digest_: Annotated[str, typer.Option("--digest", metavar="SHA256", help="The digest of your own packs that you reviewed.", show_default=False)] = "",
+    json: options.Json = False,
+) -> None:
+    """Load every pack; exit 2 names the first fault, and refuses packs from outside until their digest is given."""
     loaded = load_packs(packs)
+    if packs is not None and (own := outside_digest(packs)) != digest_:
+        raise UsageError(
+            "these packs come from outside: review what they send, then name them by their digest",
+            next_step=f"relay-audit probes check --packs {packs} --digest {own}",
+            details={"digest": own},
+        )
     emit({"ok": True, "probes": len(loaded.probes)}) if json else say(f"ok: {len(loaded.probes)} probes", sys.stdout)
 
 

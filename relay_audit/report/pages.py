@@ -168,11 +168,15 @@ class Page:
         return [
             Fact(
                 software,
-                f"{row.setting.in_(self.lang)} ({self.text('finding_part.observed', date=row.observed.isoformat())})",
+                self._dated(row.setting.in_(self.lang), row),
             )
             for row in self.knowledge.settings
             if row.software == software and any(fnmatch.fnmatchcase(finding.code, pattern) for pattern in row.codes)
         ]
+
+    def _dated(self, text: str, row: Known) -> str:
+        seen = self.text("finding_part.observed", date=row.observed.isoformat())
+        return self.text("joint.aside", text=text, aside=seen)
 
     def _known(self, finding: Finding) -> list[Fact]:
         """The dated knowledge that a finding names in its parameters."""
@@ -183,7 +187,7 @@ class Page:
         return [
             Fact(
                 row.id,
-                f"{row.meaning.in_(self.lang)} ({self.text('finding_part.observed', date=row.observed.isoformat())})",
+                self._dated(row.meaning.in_(self.lang), row),
             )
             for row in rows
             if row.id in named
