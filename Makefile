@@ -10,8 +10,13 @@ PYTHON ?= $(shell for p in python3.13 python3.12 python3.11 python3; do \
 STAMP := $(VENV)/.ready-$(shell cksum < pyproject.toml | cut -d ' ' -f 1)
 RELAYS := tests/relays
 PYTEST := $(BIN)/python -m pytest
+# In memory where there is a place for it: durable writes are most of the time otherwise.
+MEMORY := $(if $(wildcard /dev/shm/.),--basetemp=/dev/shm/relay-audit-tests-$(shell id -u))
+# pip learnt `--group` in 25.1.
+PIP := $(BIN)/python -m pip install --quiet
+NEW_PIP := $(PIP) --upgrade 'pip>=25.1'
 
-.PHONY: demo test lint docs wheel-test test-relays test-browser test-seeds bench soak clean help
+.PHONY: demo test lint docs wheel-test test-relays test-browser test-deep test-seeds bench soak release clean help
 
 help:
 	@echo 'make demo         the whole audit against the built-in lab, ending with two reports'
@@ -19,16 +24,18 @@ help:
 	@echo 'make lint         ruff, mypy --strict'
 	@echo 'make docs         writes the generated documents'
 	@echo 'make wheel-test   builds the wheel and uses it outside the checkout'
+	@echo 'make test-deep    the crash matrix'
 	@echo 'make test-relays  real relay software from the package index, each in its own environment'
 	@echo 'make test-browser reports in an installed Chromium'
 	@echo 'make bench        ratios: start-up, CPU per exchange, wall time against the critical path'
+	@echo 'make release      sdist, wheel, digests, locked dependencies, bill of materials'
 	@echo 'make test-seeds   a hundred seeds per honest scenario; make soak: long seeds, every crash point'
 
 demo: $(STAMP)-run
 	$(BIN)/relay-audit demo
 
 test: $(STAMP)-test
-	$(PYTEST) -n 2
+	$(PYTEST) -n 2 $(MEMORY)
 
 lint: $(STAMP)-dev
 	$(BIN)/ruff check .
@@ -49,7 +56,10 @@ test-browser: $(STAMP)-test
 	$(PYTEST) -m browser
 
 test-seeds: $(STAMP)-test
-	$(PYTEST) -m seeds -n 2
+	$(PYTEST) -m seeds -n 2 $(MEMORY)
+
+test-deep: $(STAMP)-test
+	$(PYTEST) -m deep -n 2
 
 bench: $(STAMP)-test
 	$(BIN)/python bench/run.py
@@ -57,26 +67,31 @@ bench: $(STAMP)-test
 soak: $(STAMP)-test
 	$(PYTEST) -m soak -n 2
 
+release: $(STAMP)-dev
+	$(BIN)/python scripts/release.py
+
 clean:
 	rm -rf build dist .mypy_cache .ruff_cache .pytest_cache
 
 $(STAMP)-run: $(BIN)/python
-	$(BIN)/python -m pip install --quiet --editable .
+	$(NEW_PIP)
+	$(PIP) --editable .
 	@touch $@
 
 $(STAMP)-test: $(BIN)/python
-	$(BIN)/python -m pip install --quiet --editable . --group test
+	$(NEW_PIP)
+	$(PIP) --editable '.[media]' --group test
 	@touch $@ $(STAMP)-run
 
 $(STAMP)-dev: $(BIN)/python
-	$(BIN)/python -m pip install --quiet --editable . --group test --group dev
+	$(NEW_PIP)
+	$(PIP) --editable '.[media]' --group test --group dev
 	@touch $@ $(STAMP)-test $(STAMP)-run
 
-# An environment that works is used as it is. pip learnt `--group` in 25.1.
+# An environment that works is used as it is.
 $(BIN)/python:
 	@test -n "$(PYTHON)" || { echo 'No Python 3.11 or newer was found (python3.13, python3.12, python3.11, python3).' >&2; \
 	  echo 'Debian, Ubuntu:  sudo apt-get install python3 python3-venv     macOS:  brew install python@3.13' >&2; exit 1; }
 	@"$(PYTHON)" -m venv $(VENV) || { rm -rf $(VENV); \
 	  echo 'This Python cannot make virtual environments. Debian, Ubuntu:' >&2; \
 	  echo "  sudo apt-get install $$("$(PYTHON)" -c 'import sys; print("python%d.%d-venv" % sys.version_info[:2])')" >&2; exit 1; }
-	@$@ -m pip install --quiet --upgrade 'pip>=25.1'

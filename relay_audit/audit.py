@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime as dt
 import random
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -11,17 +12,19 @@ from urllib.parse import urlsplit
 
 from relay_audit import __version__
 from relay_audit.assess import assess
+from relay_audit.baseline_file import check_baselines, read_baselines, rows_in, sources_of
 from relay_audit.catalog import KNOWLEDGE, PROBES, Packs, knowledge_digest, knowledge_from, packs_from, read_files
 from relay_audit.clock import Clock
 from relay_audit.connect import Connections
 from relay_audit.discovery import Knowing, discover
-from relay_audit.errors import ApprovalRefused, RunCancelled
+from relay_audit.errors import ApprovalRefused, RunCancelled, TargetError
 from relay_audit.evidence import ApprovalFacts, Evidence, TargetFacts
 from relay_audit.finding import Coverage, Finding
 from relay_audit.fingerprint import Knowledge
 from relay_audit.prices import PriceFile, read_price_file
 from relay_audit.quote import Approval, ApprovalChannel, Quote
 from relay_audit.recorder import Recorder
+from relay_audit.refusal import nearest
 from relay_audit.relays.detect import recognised
 from relay_audit.replay import History, replay
 from relay_audit.runner import Runner
@@ -29,7 +32,7 @@ from relay_audit.runs import new_run_id, register
 from relay_audit.settlement import Settlement
 from relay_audit.site_budget import SiteBudget
 from relay_audit.store import Store
-from relay_audit.target import Target, origin_of
+from relay_audit.target import Target, at_vendor, origin_of
 from relay_audit.verdict import Verdict, decide
 from relay_audit.words import Frozen, canonical, money
 from relay_audit.workspace import Workspace
@@ -40,6 +43,8 @@ AGENT_ENDPOINTS = (
 )  # fmt: skip
 """Where an agent's own model is served from: if it is the relay under audit, the accused writes the agent's thoughts."""
 CONFLICT = "agent_served_by_target"
+BASELINES = f"{KNOWLEDGE}/baselines_of_this_run.toml"
+"""Where a baselines file stands among the texts of a run, whatever it was called."""
 
 
 class Judgement(Frozen):
@@ -63,6 +68,15 @@ class Library:
         return knowledge_digest(_below(self.files, KNOWLEDGE))
 
     @property
+    def channels(self) -> list[str]:
+        """What a claim may name: every channel of the knowledge, and `unknown`."""
+        known = self.knowledge
+        named = {channel for row in known.ids for channel in row.channels}
+        named |= {channel for row in known.headers for channel in row.channels}
+        named |= {channel for row in known.errors for channel in row.channels}
+        return sorted(named - {"converter"} | {"unknown"})
+
+    @property
     def key_shapes(self) -> dict[str, tuple[tuple[str, ...], tuple[str, ...]]]:
         """Vendor → patterns of its keys and its own hosts: known vendors and those of the packs."""
         shapes = {pack.vendor: (pack.key_shapes, pack.official_hosts) for pack in self.packs.dialects.values()}
@@ -76,15 +90,29 @@ def load_library(packs: Path | None = None, knowledge: Path | None = None) -> Li
     return library_from(files)
 
 
+def with_baselines(library: Library, file: Path, today: dt.date) -> Library:
+    """The same with the rows of a baselines file, which travel with the run. Raises `PackError`."""
+    text = read_baselines(file)
+    check_baselines(file.name, rows_in(file.name, text), library.knowledge, today)
+    return library_from({**library.files, BASELINES: text})
+
+
 def library_from(files: dict[str, str]) -> Library:
     return Library(packs_from(_below(files, PROBES)), knowledge_from(_below(files, KNOWLEDGE)), files)
 
 
 def begin(
-    target: Target, library: Library, connections: Connections, space: Workspace, clock: Clock, environ: Mapping[str, str]
+    target: Target,
+    library: Library,
+    connections: Connections,
+    space: Workspace,
+    clock: Clock,
+    environ: Mapping[str, str],
 ) -> Recorder:
-    """A run folder with its first event. Nothing was sent yet."""
+    """A run folder with its first event. Nothing was sent yet. Raises `TargetError` for a claim that names no channel."""
     pack = library.packs.pack(target.subject.dialect)
+    target = at_vendor(target, pack.official_hosts)
+    _check_claim(target, library)
     now = clock.now()
     store = Store.create(space.audits, new_run_id(now, random.SystemRandom()))
     facts = TargetFacts(
@@ -95,24 +123,42 @@ def begin(
         claim=target.subject.claim,
         relay_origin=origin_of(target.relay.base_url),
         official_origin=origin_of(target.official.base_url) if target.official else "",
-        official_is_vendor=bool(target.official) and _host(target.official.base_url if target.official else "") in pack.official_hosts,
+        official_is_vendor=bool(target.official)
+        and _host(target.official.base_url if target.official else "") in pack.official_hosts,
         user_agent=connections.user_agent(),
         needs=target.needs,
         conflict=conflict(target, environ),
+        baseline_sources=sources_of(rows_in(BASELINES, library.files.get(BASELINES, ""))),
     )
     session = {
         "target": target.model_dump(mode="json", by_alias=True),
         "facts": facts.model_dump(mode="json", by_alias=True),
         "pack": pack.model_dump(mode="json", by_alias=True),
     }
-    payload = {"files_ref": store.put_blob(canonical(library.files)), "knowledge_digest": library.digest, "tool_version": __version__}
+    payload = {
+        "files_ref": store.put_blob(canonical(library.files)),
+        "knowledge_digest": library.digest,
+        "tool_version": __version__,
+    }
     store.append("run.created", payload, ts=now, payload_ref=store.put_blob(canonical(session)))
     register(space.state, store.run_id, store.path)
     return Recorder(store, clock)
 
 
+def _check_claim(target: Target, library: Library) -> None:
+    """A mistyped channel would look like a difference: it must be one that the knowledge or a pack knows."""
+    known, claimed = library.channels, target.subject.claim.channel
+    if claimed not in known:
+        raise TargetError(
+            f"claim.channel {claimed} is no known channel{nearest(claimed, known)}",
+            next_step=f"one of: {', '.join(known)}; a channel of your own comes with --knowledge",
+        )
+
+
 def conflict(target: Target, environ: Mapping[str, str]) -> str:
     """`agent_served_by_target` where an agent's endpoint variable points at the relay under audit."""
+    if target.against_itself:
+        return ""  # who serves the agent is the vendor itself: nobody is accused here
     relay = urlsplit(target.relay.base_url)
     for name in AGENT_ENDPOINTS:
         other = urlsplit(environ.get(name, ""))
@@ -125,13 +171,23 @@ def conflict(target: Target, environ: Mapping[str, str]) -> str:
     return ""
 
 
-async def plan_and_quote(recorder: Recorder, connections: Connections, library: Library, prices: Path | None, *, offline: bool, free_only: bool) -> Quote:
+async def plan_and_quote(
+    recorder: Recorder,
+    connections: Connections,
+    library: Library,
+    prices: Path | None,
+    *,
+    offline: bool,
+    free_only: bool,
+) -> Quote:
     own = read_price_file(prices) if prices else PriceFile()
     knowing = Knowing(library.packs, library.knowledge, own)
     return await discover(recorder, connections.sides, knowing, offline=offline, free_only=free_only)
 
 
-def approve(recorder: Recorder, quote_digest: str, ceiling: Decimal, approver: str, channel: ApprovalChannel) -> Approval:
+def approve(
+    recorder: Recorder, quote_digest: str, ceiling: Decimal, approver: str, channel: ApprovalChannel
+) -> Approval:
     """Records an approval of exactly this quote. The same again is the same answer; raises `ApprovalRefused` otherwise."""
     history = recorder.history
     quote = history.quote
@@ -171,7 +227,9 @@ async def execute(recorder: Recorder, connections: Connections, library: Library
     if approval is None:
         raise ApprovalRefused("this run has no approval of its current quote", next_step="approve the quote first")
     connections.use_auth(history.facts.auth_style)
-    settlement = Settlement(recorder, connections.sides, library.knowledge, connections.redactor, SiteBudget(space.state))
+    settlement = Settlement(
+        recorder, connections.sides, library.knowledge, connections.redactor, SiteBudget(space.state)
+    )
     async with connections.exclusive(space):
         await Runner(recorder, connections.sides, settlement).run(approval)
 
@@ -179,11 +237,19 @@ async def execute(recorder: Recorder, connections: Connections, library: Library
 def judge(store: Store, *, current: bool = False) -> Judgement:
     """Findings, coverage and verdict of a stored run, by the knowledge it carries or by today's."""
     history = replay(store)
-    library = load_library() if current else archived_library(history)
+    library = current_library(history) if current else archived_library(history)
     evidence = recognised(history.evidence(), library.knowledge)
     findings, coverage = assess(evidence, library.knowledge)
     verdict = decide(evidence, findings, coverage, library.knowledge.rules)
-    return Judgement(evidence=evidence, findings=findings, coverage=coverage, verdict=verdict, knowledge_digest=library.digest)
+    return Judgement(
+        evidence=evidence, findings=findings, coverage=coverage, verdict=verdict, knowledge_digest=library.digest
+    )
+
+
+def current_library(history: History) -> Library:
+    """Today's packs and knowledge; a baselines file that was given for the run stays with it."""
+    given = {BASELINES: history.files[BASELINES]} if BASELINES in history.files else {}
+    return library_from({**load_library().files, **given})
 
 
 def archived_library(history: History) -> Library:
@@ -202,4 +268,3 @@ def _below(files: Mapping[str, str], folder: str) -> dict[str, str]:
 
 def _host(address: str) -> str:
     return urlsplit(address).hostname or ""
-

@@ -12,8 +12,9 @@ from pathlib import Path
 
 from relay_audit.codes import CODES
 from relay_audit.errors import PackError
+from relay_audit.exchange import pointer
 from relay_audit.fingerprint import ROWS, Knowledge, Known, VerdictRule
-from relay_audit.plan import combinations, values_of
+from relay_audit.plan import Question, combinations, values_of
 from relay_audit.probe import Pack, Probe, RequestSpec
 from relay_audit.refusal import line_of, nearest, parse, read_as, refuse
 from relay_audit.resources import folder
@@ -23,6 +24,10 @@ from relay_audit.words import digest
 PROBES = "probes"
 KNOWLEDGE = "known_fingerprints"
 WORDLISTS = "wordlists.toml"
+ANYTHING = Question(
+    model="model", official_model="model", dialect="any", profile="standard", checks=(), software="", counter=False
+)
+"""What a body is filled for when it is only read over."""
 
 
 @dataclass(frozen=True)
@@ -84,7 +89,7 @@ def packs_from(files: Mapping[str, str]) -> Packs:
     dialects: dict[str, Pack] = {}
     probes: dict[str, Probe] = {}
     for path in sorted(set(files) - {WORDLISTS}):
-        table = parse(path, files[path])
+        table = parse(path, files[path], money=False)
         if path.rsplit("/", 1)[-1] == "pack.toml":
             pack = read_as(Pack, table, path, files[path])
             if pack.dialect in dialects:
@@ -144,23 +149,27 @@ def _check_probe(probe: Probe, path: str, text: str, dialects: Mapping[str, Pack
         if name not in dialects:
             what = f"no pack speaks {name}{nearest(name, list(dialects))}"
             raise refuse(path, what, line_of(text, ("applies", "dialects")))
-        if probe.paired and dialects[name].counter is None:
-            raise refuse(path, f"is paired, but the pack {name} has no counter", line_of(text, ("paired",)))
+        if any(request.counted for request in probe.requests) and dialects[name].counter is None:
+            raise refuse(path, f"is counted, but the pack {name} has no counter", line_of(text, ("paired",)))
     for index, request in enumerate(probe.requests):
         try:
-            _fill_every_body(request, lists)
+            _fill_every_body(request, lists, {dialects[name].output_limit for name in probe.applies.dialects})
         except PackError as error:
             where = ("requests", index, "body")
             raise refuse(path, f"requests[{index}].body: {error.message}", line_of(text, where)) from None
 
 
-def _fill_every_body(request: RequestSpec, lists: Wordlists) -> None:
+def _fill_every_body(request: RequestSpec, lists: Wordlists, limits: set[str]) -> None:
     """What cannot be written cannot be quoted: each body is filled once, and none may allow more than its bound."""
     wording = Wording(lists, seed=0, published_sentence="a sentence")
-    for factors in combinations(request):
-        limit = wording.fill(request.body, values_of("model", factors), request.id).get("max_tokens")
-        if isinstance(limit, int) and limit > request.bound.output_tokens:
-            raise PackError(f"max_tokens {limit} is more than bound.output_tokens {request.bound.output_tokens}")
+    bodies = [(request.body, values_of(ANYTHING, factors), False) for factors in combinations(request)]
+    bodies += [(request.body | case.set, values_of(ANYTHING, {}), case.unbounded) for case in request.cases]
+    for body, values, unbounded in bodies:
+        filled = wording.fill(body, values, request.id)
+        for where in sorted(limits):
+            limit = pointer(filled, where)
+            if isinstance(limit, int) and limit > request.bound.output_tokens and not unbounded:
+                raise PackError(f"{where[1:]} {limit} is more than bound.output_tokens {request.bound.output_tokens}")
 
 
 def _check_knowledge(knowledge: Knowledge, places: Mapping[tuple[str, str], str]) -> None:

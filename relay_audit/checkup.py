@@ -23,7 +23,12 @@ MEDIA_EXTRA = "media: pip install 'relay-audit-toolkit[media]'"
 
 
 def capabilities(space: Workspace, environ: Mapping[str, str]) -> list[Row]:
-    return [_row("ready", "version", f"relay-audit-toolkit {__version__}, Python {sys.version.split()[0]}"), *_places(space, environ), *_platform(), _media()]
+    return [
+        _row("ready", "version", f"relay-audit-toolkit {__version__}, Python {sys.version.split()[0]}"),
+        *_places(space, environ),
+        *_platform(),
+        _media(),
+    ]
 
 
 def _row(state: str, name: str, what: str) -> Row:
@@ -41,21 +46,31 @@ def _places(space: Workspace, environ: Mapping[str, str]) -> Iterator[Row]:
         yield _row("degraded", "runs", warning)
     yield _row("ready", "state", str(space.state))
     for name in ("RELAY_KEY", "OFFICIAL_KEY"):
-        yield _row("ready" if environ.get(name) else "absent", name, "set" if environ.get(name) else "not set (named by the target file)")
+        yield _row(
+            "ready" if environ.get(name) else "absent",
+            name,
+            "set" if environ.get(name) else "not set (named by the target file)",
+        )
 
 
 def _platform() -> Iterator[Row]:
     if sys.platform == "win32":
-        yield _row("degraded", "platform", "file modes 0600 mean nothing on Windows; the limited media child is not available")
+        yield _row(
+            "degraded", "platform", "file modes 0600 mean nothing on Windows; the limited media child is not available"
+        )
     else:
         yield _row("ready", "platform", sys.platform)
     browser = next((p for p in ("chromium", "chromium-browser", "google-chrome") if shutil.which(p)), None)
-    yield _row("ready" if browser else "absent", "browser", browser or "no Chromium: reports open in any browser; nothing here needs one")
+    yield _row(
+        "ready" if browser else "absent",
+        "browser",
+        browser or "no Chromium: reports open in any browser; nothing here needs one",
+    )
 
 
 def _media() -> Row:
     missing = [name for name in ("c2pa", "pymediainfo") if importlib.util.find_spec(name) is None]
-    return _row("absent" if missing else "ready", "media", MEDIA_EXTRA if missing else "installed; this version has no media check")
+    return _row("absent" if missing else "ready", "media", MEDIA_EXTRA if missing else "installed")
 
 
 def stale(knowledge: Knowledge, today: dt.date) -> list[Row]:
@@ -66,7 +81,13 @@ def stale(knowledge: Knowledge, today: dt.date) -> list[Row]:
         for fact in facts:
             age = fact.age(today)
             if age != "fresh" and fact.valid_on(today):
-                rows.append(_row(age, fact.id, f"{kind}, observed {fact.observed}; renew: observe it again and date it (CONTRIBUTING)"))
+                rows.append(
+                    _row(
+                        age,
+                        fact.id,
+                        f"{kind}, observed {fact.observed}; renew: observe it again and date it (CONTRIBUTING)",
+                    )
+                )
     return rows
 
 

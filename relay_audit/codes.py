@@ -25,7 +25,9 @@ class Code(Frozen):
     """What its texts may be filled with; a finding gives every one of them."""
 
 
-def _code(check: int, card: CardId, outcome: Outcome, severity: Severity, impact: Impact, trigger: str, *params: str) -> Code:
+def _code(
+    check: int, card: CardId, outcome: Outcome, severity: Severity, impact: Impact, trigger: str, *params: str
+) -> Code:
     return Code(
         check=check, card=card, outcome=outcome, severity=severity, impact=impact, trigger=trigger, params=params
     )
@@ -65,7 +67,8 @@ CODES: dict[str, Code] = {
     ),
     "channel.subscription_pool_hint": _code(
         1, "backend", "inconclusive", "info", "users",
-        "`inference_geo: not_available` on a model that officially says `global`; with a contrary claim: low", "n", "of",
+        "`inference_geo: not_available` on a model that officially says `global` (with a contrary claim: low), or several "
+        "accounts at the vendor", "n", "of", "signs",
     ),
     "tokens.match": _code(
         2, "cost", "match", "info", "none", "billed input equals the official count on every text", "n", "offset", "share_bound",
@@ -113,9 +116,103 @@ CODES: dict[str, Code] = {
         "the relay's own log names another model upstream; info when it is an alias of the same model",
         "requested", "untrusted_upstream", "n",
     ),
+    "model.matches": _code(
+        3, "model", "match", "info", "none",
+        "a road that tells the claimed model from its siblings was open and agrees", "requested", "roads", "siblings",
+    ),
+    "model.not_verifiable": _code(
+        3, "model", "inconclusive", "info", "none", "no road that tells it from its siblings was open",
+        "requested", "roads", "siblings", "reason",
+    ),
+    "model.substituted": _code(
+        3, "model", "mismatch", "critical", "users",
+        "a second, independent source (error text, log, signature, header, limit and tokenizer) names another model",
+        "requested", "untrusted_leaked", "road", "n",
+    ),
+    "model.limit_mismatch": _code(
+        3, "model", "mismatch", "medium", "users", "the limit in the error belongs to another model; without a second sign: low",
+        "requested", "cap", "expected_cap", "fits",
+    ),
     "model.name_mismatch": _code(
         3, "model", "mismatch", "low", "none", "the returned name differs after normalising dates and prefixes",
         "requested", "untrusted_returned", "n", "of",
+    ),
+    "params.matches": _code(
+        4, "interface", "match", "info", "none",
+        "every case that could be compared was refused or honoured as the vendor does", "n", "of",
+    ),
+    "params.relay_default": _code(
+        4, "interface", "match", "info", "users",
+        "what an honest hop of that software does by default; a need of the buyer makes the verdict `fix_first`",
+        "cases", "fields", "software",
+    ),
+    "params.illegal_accepted": _code(
+        4, "interface", "mismatch", "medium", "users",
+        "the vendor refuses it, the relay answers 200; software unknown and an honest hop of some does it: low", "cases", "n", "of",
+    ),
+    "params.clamped": _code(
+        4, "interface", "mismatch", "medium", "users", "a value was changed on the way", "cases", "n", "of",
+    ),
+    "params.legal_dropped": _code(
+        4, "interface", "mismatch", "medium", "users", "a legal field is gone: the answer shows the default instead",
+        "cases", "n", "of",
+    ),
+    "params.not_honoured": _code(
+        4, "interface", "mismatch", "medium", "users", "accepted without effect; refused though legal: low", "cases", "n", "of",
+    ),
+    "params.rerouted_on_error": _code(
+        4, "interface", "mismatch", "medium", "users", "an illegal request was answered by another channel or model",
+        "cases", "n", "of", "signs",
+    ),
+    "params.error_rewritten": _code(
+        4, "interface", "match", "info", "integration", "refused with another status or in other words; the meaning is kept",
+        "cases", "n", "of",
+    ),
+    "params.error_unusable": _code(
+        4, "interface", "mismatch", "low", "integration",
+        "at least three refusals lost status or meaning, and none kept it", "cases", "n", "of",
+    ),
+    "media.signer_matches": _code(
+        5, "backend", "match", "info", "none",
+        "the hashes hold and the signing certificate, or its key, is one of a known original (steps 1 and 2)",
+        "profile", "how", "known_by", "encoder",
+    ),
+    "media.no_credentials": _code(
+        5, "backend", "inconclusive", "info", "none", "no C2PA in the file; says what the profile expects and whether the rest agrees",
+        "profile", "expected", "encoder",
+    ),
+    "media.repackaged": _code(
+        5, "backend", "mismatch", "low", "users",
+        "differs from the pinned original: a new container around the same stream, or another encoding", "profile", "kind", "differs",
+    ),
+    "media.unreadable": _code(
+        5, "backend", "inconclusive", "info", "none",
+        "truncated, malformed, a lone fragment, credentials elsewhere, two stores or chains, codes unknown to this version", "reason",
+    ),
+    "media.not_checked": _code(
+        5, "backend", "not_run", "info", "none",
+        "the C2PA library is not there: the hash over the content was not checked; the signer was", "reason", "signer", "command",
+    ),
+    "media.modified_after_signing": _code(
+        5, "backend", "mismatch", "medium", "users", "a hash or the claim's signature does not hold", "parts",
+    ),
+    "media.signer_spoofed": _code(
+        5, "backend", "mismatch", "high", "users",
+        "a vendor's name on another certificate, while a pinned one of that vendor was valid and the chain ends in no public root; "
+        "or a test certificate whose key is public",
+        "profile", "why", "untrusted_name",
+    ),
+    "media.signer_unknown": _code(
+        5, "backend", "inconclusive", "info", "none", "an unknown certificate; says whether name or issuing key are known",
+        "profile", "relation", "untrusted_name", "next",
+    ),
+    "media.self_hosted_pipeline": _code(
+        5, "backend", "mismatch", "high", "users",
+        "a ComfyUI workflow that loads model weights; without weights, or under a known signature: inconclusive",
+        "carrier", "nodes", "untrusted_models",
+    ),
+    "media.label_mismatch": _code(
+        5, "backend", "mismatch", "low", "users", "the label of generated content is not as on an original", "profile", "expected", "found",
     ),
     "billing.matches": _code(
         6, "cost", "match", "info", "none",
@@ -145,6 +242,10 @@ CODES: dict[str, Code] = {
     ),
     "billing.unmatched_rows": _code(
         6, "cost", "match", "info", "none", "rows that could be ours and fit no exchange, or more than one", "n",
+    ),
+    "billing.gated_at_till": _code(
+        6, "cost", "inconclusive", "info", "none", "a reserve was refused before any upstream call; says which price it leaked",
+        "needed", "per_mtok",
     ),
     "run.unconfirmed_send": _code(
         0, "run", "inconclusive", "info", "none", "a request that may have been delivered and has no outcome: never sent again",
@@ -176,7 +277,7 @@ CODES: dict[str, Code] = {
 }  # fmt: skip
 
 
-def finding(  # noqa: PLR0913  one parameter per field that a caller may set
+def finding(
     code: str,
     params: dict[str, Any],
     *,

@@ -6,17 +6,27 @@ import asyncio
 from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field, replace
+from typing import cast, get_args
 
 from filelock import FileLock, Timeout
 
 from relay_audit.clock import Clock
 from relay_audit.discovery import Notify, Sides
 from relay_audit.errors import Unfinished
-from relay_audit.keys import KeyShapes, confirm_origin, guard_same, guard_shape, read_key, read_trust_list, workspace_salt
+from relay_audit.keys import (
+    KeyShapes,
+    confirm_origin,
+    guard_same,
+    guard_shape,
+    read_key,
+    read_trust_list,
+    workspace_salt,
+)
 from relay_audit.probe import Pack
 from relay_audit.redaction import Redactor, Secret
-from relay_audit.target import Target, origin_of
+from relay_audit.target import Target, at_vendor, origin_of
 from relay_audit.transport import Endpoint, Inner, Limits, Transport
+from relay_audit.words import AuthStyle
 from relay_audit.workspace import Workspace
 
 WAIT_FOR_OTHER_RUN_S = 120
@@ -48,7 +58,9 @@ class Connections:
         return self.sides.transport.user_agent(self.sides.relay)
 
     def use_auth(self, style: str) -> None:
-        self.sides.relay = replace(self.sides.relay, auth="bearer" if style == "bearer" else "x-api-key")
+        """The header style that the planning found out; an unknown word leaves the dialect's first."""
+        if style in get_args(AuthStyle):
+            self.sides.relay = replace(self.sides.relay, auth=cast("AuthStyle", style))
 
     @asynccontextmanager
     async def exclusive(self, space: Workspace) -> AsyncIterator[None]:
@@ -65,7 +77,8 @@ class Connections:
                 await asyncio.sleep(1)
         else:
             raise Unfinished(
-                "another run is spending on this key; two never interleave", next_step="wait for it, then resume this one"
+                "another run is spending on this key; two never interleave",
+                next_step="wait for it, then resume this one",
             )
         try:
             yield
@@ -73,7 +86,7 @@ class Connections:
             lock.release()
 
 
-def connect(  # noqa: PLR0913  the whole outside of a run, named once
+def connect(
     target: Target,
     pack: Pack,
     shapes: KeyShapes,
@@ -96,13 +109,13 @@ def connect(  # noqa: PLR0913  the whole outside of a run, named once
         confirm_origin(variable, origin, environ, trusted, set(permissions.origins), permissions.ask)
         return key
 
-    relay, vendor = target.relay, target.official
+    relay, vendor = target.relay, at_vendor(target, pack.official_hosts).official
     relay_key = guarded(relay.key_env, relay.base_url, permissions.relay_key)
     relay_secret = Secret(relay_key, name=relay.key_env, origin=origin_of(relay.base_url))
     secrets, official = [relay_secret], None
     if vendor is not None:
         key = guarded(vendor.key_env, vendor.base_url)
-        guard_same(relay_key, key, origin_of(relay.base_url), permissions.official_key_to)
+        guard_same(relay_key, key, origin_of(relay.base_url), permissions.official_key_to, origin_of(vendor.base_url))
         secret = Secret(key, name=vendor.key_env, origin=origin_of(vendor.base_url))
         secrets.append(secret)
         official = Endpoint("official", vendor.base_url, secret, pack.auth_styles[0], dict(pack.headers), vendor.proxy,
@@ -113,4 +126,3 @@ def connect(  # noqa: PLR0913  the whole outside of a run, named once
     redactor = Redactor(secrets, salt)
     transport = Transport(redactor, clock, limits, inner)
     return Connections(Sides(transport, clock, way, official, notify), redactor, salt)
-

@@ -6,12 +6,14 @@ answer ends the run here; an official side that does not answer changes no relay
 
 from __future__ import annotations
 
+import asyncio
 import datetime as dt
 import random
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import Literal
+from typing import get_args
 
+from relay_audit.calibration import with_calibration
 from relay_audit.catalog import Packs
 from relay_audit.clock import Clock
 from relay_audit.errors import KeyRefused, Unfinished
@@ -21,16 +23,19 @@ from relay_audit.fingerprint import Knowledge
 from relay_audit.plan import Plan, Question, Step, make_plan
 from relay_audit.prices import PriceFile
 from relay_audit.probe import Pack
-from relay_audit.quote import Quote, UnitPrice, make_quote
+from relay_audit.quote import Prices, Quote, make_quote
 from relay_audit.recorder import Recorder
+from relay_audit.redaction import Secret
 from relay_audit.relays import detect, new_api
 from relay_audit.target import origin_of
 from relay_audit.transport import Endpoint, Outgoing, Transport
-from relay_audit.words import Side
 from relay_audit.wording import Wording
+from relay_audit.words import AuthStyle, Side
 
 FREE_ATTEMPTS = 3
 """A free request may be asked again after a passing fault; each attempt is recorded."""
+OFFICIAL_AT_ONCE = 4
+"""Free questions in flight at the vendor: its limit is per minute, and a buyer's other work goes on."""
 PASSING = (408, 425, 429, 500, 502, 503, 504, 529)
 
 Notify = Callable[[str, dict[str, object]], None]
@@ -56,7 +61,9 @@ class Knowing:
     prices: PriceFile
 
 
-async def discover(recorder: Recorder, sides: Sides, knowing: Knowing, *, offline: bool = False, free_only: bool = False) -> Quote:
+async def discover(
+    recorder: Recorder, sides: Sides, knowing: Knowing, *, offline: bool = False, free_only: bool = False
+) -> Quote:
     """Plans and quotes. Raises `Unfinished` (relay unreachable), `KeyRefused`, `ApprovalRefused` (no price at all)."""
     history = recorder.history
     pack, seed = history.pack, random.SystemRandom().randrange(2**53)
@@ -64,12 +71,13 @@ async def discover(recorder: Recorder, sides: Sides, knowing: Knowing, *, offlin
     site, auth = _site(found, recorder, sides, knowing)
     sides.relay = replace(sides.relay, auth=auth)
     plan, counts, reason = await _plan(recorder, sides, knowing, site, seed, offline=offline, free_only=free_only)
-    facts = history.facts.model_copy(update={"auth_style": auth, "no_counter_reason": reason})
+    facts = history.facts.model_copy(
+        update={"auth_style": auth, "no_counter_reason": reason, "user_agent": _agents(recorder, plan)}
+    )
     _keep(recorder, site, facts)
     recorder.note("plan.created", {"plan_digest": plan.digest, "steps": len(plan.steps)}, recorder.blob(plan))
-    price = _price(found, recorder, knowing, site) if plan.chargeable() else None
-    software = detect.facts(site.software, knowing.knowledge)
-    quote = make_quote(plan, price, counts, software.hold_min_input if software else 0, sides.clock.now())
+    prices = _prices(found, recorder, knowing, site, plan)
+    quote = make_quote(plan, prices, counts, sides.clock.now())
     recorder.note("quote.issued", {"quote_digest": quote.digest, "plan_digest": plan.digest}, recorder.blob(quote))
     recorder.state("awaiting_approval")
     return quote
@@ -87,7 +95,9 @@ async def _ask_relay(recorder: Recorder, sides: Sides, pack: Pack) -> list[Excha
         )
     public = replace(sides.relay, base_url=origin_of(sides.relay.base_url), secret=None)
     for name, path in (("status", new_api.STATUS), ("pricing", new_api.PRICING)):
-        found.append(await _free(recorder, sides, public, Outgoing("GET", path, authenticated=False), f"discovery.{name}"))
+        found.append(
+            await _free(recorder, sides, public, Outgoing("GET", path, authenticated=False), f"discovery.{name}")
+        )
     return found
 
 
@@ -98,7 +108,9 @@ async def _authenticate(recorder: Recorder, sides: Sides, pack: Pack) -> list[Ex
     asked = []
     for style in styles:
         endpoint = replace(sides.relay, auth=style)
-        exchange = await _free(recorder, sides, endpoint, Outgoing("GET", pack.models_path), f"discovery.models.{style}")
+        exchange = await _free(
+            recorder, sides, endpoint, Outgoing("GET", pack.models_path), f"discovery.models.{style}"
+        )
         asked.append(exchange)
         if exchange.status != 401:
             return asked
@@ -116,26 +128,31 @@ def key_refused(variable: str, side: Side) -> KeyRefused:
     return KeyRefused(
         f"the {side} refused the key in {variable} (401 to every header style); nothing was spent",
         next_step=f"set {variable} to a valid key of this {side} and run again",
-        details={"needs": [{"field": f"{side}.key_env", "why": "key_refused", "ask": ask, "example": f"export {variable}=…"}]},
+        details={
+            "needs": [{"field": f"{side}.key_env", "why": "key_refused", "ask": ask, "example": f"export {variable}=…"}]
+        },
     )
 
 
-def _site(found: list[Exchange], recorder: Recorder, sides: Sides, knowing: Knowing) -> tuple[SiteFacts, Literal["x-api-key", "bearer"]]:
+def _site(found: list[Exchange], recorder: Recorder, sides: Sides, knowing: Knowing) -> tuple[SiteFacts, AuthStyle]:
     target = recorder.history.target
     named = {exchange.step: exchange for exchange in found}
     software, signals = detect.detect(tuple(found), knowing.knowledge, target.relay.software)
     base = SiteFacts(software=software, software_signals=signals)
     site = new_api.read_site(named.get("discovery.status"), named.get("discovery.pricing"), base)
     models = [e for e in found if e.step.startswith("discovery.models.") and e.status != 401]
-    style = models[-1].step.rsplit(".", 1)[-1] if models else sides.relay.auth
-    return site.model_copy(update={"model_listed": _listed(models, target.subject.model)}), "bearer" if style == "bearer" else "x-api-key"
+    worked = models[-1].step.rsplit(".", 1)[-1] if models else ""
+    style = next((known for known in get_args(AuthStyle) if known == worked), sides.relay.auth)
+    return site.model_copy(update={"model_listed": _listed(models, target.subject.model, recorder.history.pack)}), style
 
 
-def _listed(models: list[Exchange], model: str) -> bool | None:
-    rows = pointer(models[-1].answer(), "/data") if models and models[-1].status == 200 else None
+def _listed(models: list[Exchange], model: str, pack: Pack) -> bool | None:
+    """Whether the relay's model list names the model; None where the list has another form."""
+    rows = pointer(models[-1].answer(), pack.models_rows) if models and models[-1].status == 200 else None
     if not isinstance(rows, list) or not rows:
         return None
-    return any(isinstance(row, dict) and row.get("id") == model for row in rows)
+    names = [pointer(row, pack.models_name) for row in rows]
+    return any(isinstance(name, str) and name.removeprefix("models/") == model for name in names)
 
 
 async def _plan(
@@ -148,19 +165,23 @@ async def _plan(
     elif sides.official is None:
         reason = "no_official_key"
     if not reason:
-        plan = _make(recorder, knowing, site, seed, counter=True, free_only=free_only)
+        plan = plan_for(recorder, knowing, site, seed, counter=True, free_only=free_only)
         if offline or not plan.chargeable():
             return plan, {}, ""
         counts, reason = await _count_all(recorder, sides, plan)
         if not reason:
             return plan, counts, ""
         sides.notify("official_side", {"reason": reason})
-    return _make(recorder, knowing, site, seed, counter=False, free_only=free_only), {}, reason
+    return plan_for(recorder, knowing, site, seed, counter=False, free_only=free_only), {}, reason
 
 
-def _make(recorder: Recorder, knowing: Knowing, site: SiteFacts, seed: int, *, counter: bool, free_only: bool) -> Plan:
+def plan_for(
+    recorder: Recorder, knowing: Knowing, site: SiteFacts, seed: int, *, counter: bool, free_only: bool
+) -> Plan:
+    """What will be sent; for a vendor against itself, what it shows of itself for nothing comes on top."""
     target, history = recorder.history.target, recorder.history
-    baseline = knowing.knowledge.baseline_for(target.official_model, history.started_at.date())
+    day, pack = history.started_at.date(), history.pack
+    baseline = knowing.knowledge.baseline_for(target.official_model, day)
     facts = knowing.knowledge.model(target.official_model)
     question = Question(
         model=target.subject.model,
@@ -171,29 +192,38 @@ def _make(recorder: Recorder, knowing: Knowing, site: SiteFacts, seed: int, *, c
         software=site.software,
         counter=counter,
         family=facts.family if facts else "",
-        has_baseline=baseline is not None and baseline.age(history.started_at.date()) != "expired",
+        has_baseline=baseline is not None and baseline.age(day) != "expired",
         free_only=free_only,
+        official=target.official is not None and (counter or pack.counter is None),
+        max_output=knowing.knowledge.max_output_of(target.official_model, day),
+        refuses=facts.refuses if facts else {},
     )
     wording = Wording(knowing.packs.wordlists, seed, baseline.text if baseline else "")
-    return make_plan(question, history.pack, knowing.packs.probes, wording, seed)
+    plan = make_plan(question, pack, knowing.packs.probes, wording, seed)
+    if not target.against_itself:
+        return plan
+    return with_calibration(plan, question, pack, knowing.packs.probes, knowing.packs.wordlists, knowing.knowledge, day)
 
 
 async def _count_all(recorder: Recorder, sides: Sides, plan: Plan) -> tuple[dict[str, int], str]:
-    """The official count of every body that will be sent; the first failure ends it with its reason."""
-    counts: dict[str, int] = {}
-    for step in plan.steps:
-        if step.side != "official" or step.when != "before":
-            continue
-        exchange = await ask_official(recorder, sides, step, f"count.quote.{step.counts}")
-        number = counted(exchange, recorder.history.pack)
+    """The official count of every body that will be sent: one alone, since it says whether the rest can be asked, then
+    the rest. The first failure ends it with its reason."""
+    steps = [step for step in plan.steps if step.counts and step.when == "before"]
+    named = [(step, f"count.quote.{step.counts}") for step in steps]
+    asked = await ask_officials(recorder, sides, named[:1])
+    if all(counted(exchange, recorder.history.pack) is not None for exchange in asked):
+        asked += await ask_officials(recorder, sides, named[1:])
+    numbers = [counted(exchange, recorder.history.pack) for exchange in asked]
+    for exchange, number in zip(asked, numbers, strict=True):
         if number is None:
             return {}, official_fault(exchange)
-        counts[step.counts] = number
-    return counts, ""
+    return {step.counts: number for step, number in zip(steps, numbers, strict=False) if number is not None}, ""
 
 
 def counted(exchange: Exchange, pack: Pack) -> int | None:
-    return whole_number(pointer(exchange.answer(), pack.counter.read)) if pack.counter and exchange.status == 200 else None
+    return (
+        whole_number(pointer(exchange.answer(), pack.counter.read)) if pack.counter and exchange.status == 200 else None
+    )
 
 
 def official_fault(exchange: Exchange) -> str:
@@ -203,34 +233,81 @@ def official_fault(exchange: Exchange) -> str:
 
 
 async def ask_official(recorder: Recorder, sides: Sides, step: Step, name: str) -> Exchange:
-    """One free count. Raises ValueError where the run has no official side."""
+    """One free question to the official side. Raises ValueError where the run has none."""
     if sides.official is None:
         raise ValueError("no official side")
-    return await _free(recorder, sides, sides.official, Outgoing("POST", step.path, step.body), name)
+    return await _free(recorder, sides, way(sides.official, step), Outgoing("POST", step.path, step.body), name)
+
+
+async def ask_officials(recorder: Recorder, sides: Sides, steps: list[tuple[Step, str]]) -> list[Exchange]:
+    """Free questions to the official side, a few at a time, answers in the order of the questions."""
+    turnstile = asyncio.Semaphore(OFFICIAL_AT_ONCE)
+
+    async def one(step: Step, name: str) -> Exchange:
+        async with turnstile:
+            exchange = await ask_official(recorder, sides, step, name)
+        sides.notify("step", {"step": name, "side": "official"})
+        return exchange
+
+    return list(await asyncio.gather(*(one(step, name) for step, name in steps)))
+
+
+def way(endpoint: Endpoint, step: Step) -> Endpoint:
+    """The endpoint as this step uses it: a header left out, or a key that was never anybody's."""
+    endpoint = replace(endpoint, user_agent=endpoint.user_agent or step.user_agent)
+    if not step.headers and step.key == "own":
+        return endpoint
+    headers = {name: value for name, value in {**endpoint.headers, **step.headers}.items() if value}
+    made_up = Secret(f"made-up-key-{step.id[-8:]}-0000", name="made_up", origin=origin_of(endpoint.base_url))
+    return replace(endpoint, headers=headers, secret=made_up if step.key == "made_up" else endpoint.secret)
 
 
 async def _free(recorder: Recorder, sides: Sides, endpoint: Endpoint, outgoing: Outgoing, name: str) -> Exchange:
     """A free request, asked again a bounded number of times after a passing fault."""
     for attempt in range(1, FREE_ATTEMPTS + 1):
         exchange = recorder.free(await sides.transport.send(endpoint, outgoing), name, endpoint.side)
-        passing = exchange.status in PASSING or (exchange.delivery != "answered" and exchange.failure not in ("tls", "dns"))
+        passing = exchange.status in PASSING or (
+            exchange.delivery != "answered" and exchange.failure not in ("tls", "dns")
+        )
         if not passing or attempt == FREE_ATTEMPTS or exchange.failure.startswith("timeout"):
             return exchange
         await sides.clock.sleep(0.5 * attempt)
     raise AssertionError("unreachable")  # pragma: no cover
 
 
-def _price(found: list[Exchange], recorder: Recorder, knowing: Knowing, site: SiteFacts) -> UnitPrice | None:
-    """The buyer's price file, else the relay's published list, else the official list times max(1, claimed ratio)."""
+def _prices(found: list[Exchange], recorder: Recorder, knowing: Knowing, site: SiteFacts, plan: Plan) -> Prices:
+    """Per side: the buyer's price file, else a published list. A relay without one: official list × max(1, claimed ratio)."""
     target = recorder.history.target
     model, claim = target.subject.model, target.subject.claim
     today: dt.date = recorder.history.started_at.date()
     pricing = next((e for e in found if e.step == "discovery.pricing"), None)
-    return (
+    software = detect.facts(site.software, knowing.knowledge)
+    official = knowing.prices.of("official", target.official_model) or new_api.list_price(
+        knowing.knowledge, target.official_model, today
+    )
+    relay = (
         knowing.prices.of("relay", model)
+        or (official if target.against_itself else None)
         or new_api.read_price(pricing, model, claim.group, site, today)
         or new_api.known_price(knowing.knowledge, target.official_model, claim.ratio, today)
     )
+    known_fill = software.fill_max_tokens if software else 0
+    limit = knowing.knowledge.max_output_of(target.official_model, today) or 128_000
+    return Prices(
+        relay=relay if plan.chargeable() else None,
+        official=official if plan.chargeable("official") else None,
+        hold_min_input=software.hold_min_input if software else 0,
+        fill=known_fill or limit,
+    )
+
+
+def _agents(recorder: Recorder, plan: Plan) -> str:
+    """Every User-Agent that the relay will see: the buyer's own, or the plain ones of the plan."""
+    own = recorder.history.facts.user_agent
+    planned = (
+        [] if recorder.history.target.relay.user_agent else [step.user_agent for step in plan.steps if step.user_agent]
+    )
+    return ", ".join(dict.fromkeys([own, *planned]))
 
 
 def _keep(recorder: Recorder, site: SiteFacts, facts: TargetFacts) -> None:
@@ -238,4 +315,3 @@ def _keep(recorder: Recorder, site: SiteFacts, facts: TargetFacts) -> None:
         {"site": site.model_dump(mode="json", by_alias=True), "facts": facts.model_dump(mode="json", by_alias=True)}
     )
     recorder.note("discovery.recorded", {"software": site.software}, ref)
-

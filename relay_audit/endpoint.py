@@ -12,7 +12,7 @@ from relay_audit.errors import AddressRefused, KeyRefused, TargetError
 from relay_audit.exchange import Connection, Delivery, Hostility, Request, Response
 from relay_audit.redaction import Secret
 from relay_audit.target import is_loopback, origin_of
-from relay_audit.words import Side
+from relay_audit.words import AuthStyle, Side
 
 PROXY_PORTS = {"http": 80, "https": 443, "socks5": 1080, "socks5h": 1080}
 
@@ -24,7 +24,7 @@ class Endpoint:
     side: Side
     base_url: str
     secret: Secret | None = None
-    auth: Literal["x-api-key", "bearer"] = "bearer"
+    auth: AuthStyle = "bearer"
     headers: dict[str, str] = field(default_factory=dict)
     """The dialect's fixed headers."""
     proxy: str = field(default="", repr=False)
@@ -108,7 +108,7 @@ def credentials(endpoint: Endpoint, secret: Secret) -> dict[str, str]:
     if not (key.isascii() and key.isprintable()) or " " in key:
         # httpx would quote it in its error
         raise KeyRefused("a key holds characters that no header can carry", next_step="set the variable again, bare")
-    return {"x-api-key": key} if endpoint.auth == "x-api-key" else {"authorization": f"Bearer {key}"}
+    return {"authorization": f"Bearer {key}"} if endpoint.auth == "bearer" else {endpoint.auth: key}
 
 
 def unusable_proxy() -> TargetError:

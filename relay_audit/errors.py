@@ -13,7 +13,8 @@
     ├── Unfinished               4   planned but not finished: unreachable, budget, unconfirmed
     ├── RunCancelled             5   the run was cancelled
     ├── LeakRefused              6   a report held something that must not leave; no file was written
-    └── StoreError              70   a run on disk that is not what we wrote
+    ├── StoreError              70   a run on disk that is not what we wrote
+    └── Interrupted            130   somebody pressed Ctrl-C
 
 A mismatch between relay and vendor is never an exception: it is a finding.
 """
@@ -93,6 +94,11 @@ class LeakRefused(RelayAuditError):
 class StoreError(RelayAuditError):
     exit_code = 70
     code = "store"
+
+
+class Interrupted(RelayAuditError):
+    exit_code = 130
+    code = "interrupted"
 
 
 EXIT_CODES: dict[int, str] = {

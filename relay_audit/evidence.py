@@ -108,6 +108,8 @@ class TargetFacts(Frozen):
     needs: dict[str, str | int | bool] = Field(default_factory=dict)
     conflict: str = ""
     """`agent_served_by_target` where it applies."""
+    baseline_sources: tuple[str, ...] = ()
+    """Who vouches for the rows of the buyer's baselines file, and when they were seen."""
 
 
 class ApprovalFacts(Frozen):
@@ -128,6 +130,8 @@ class Evidence(Frozen):
     status: RunStatus
     stopped: str = ""
     """Why no further chargeable step was sent; empty when the plan was sent to its end."""
+    refusals_ended: str = ""
+    """Why no further refusal was sent (the relay's books could not be read after one was accepted); empty if all were."""
     evidence_head: str = ""
     target: TargetFacts
     site: SiteFacts = SiteFacts()
@@ -141,12 +145,25 @@ class Evidence(Frozen):
     balance: tuple[BalanceReading, ...] = ()
 
     def of_step(self, step_id: str) -> Exchange | None:
-        return next((exchange for exchange in self.exchanges if exchange.step == step_id), None)
+        """The last sending of a step: an earlier one was refused or never left, else there would be no later one."""
+        return next((exchange for exchange in reversed(self.exchanges) if exchange.step == step_id), None)
 
     def generations(self) -> tuple[Exchange, ...]:
         """Relay exchanges of planned steps, in order."""
         planned = {step.id for step in self.plan.steps if step.side == "relay"} if self.plan else set()
         return tuple(exchange for exchange in self.exchanges if exchange.step in planned)
+
+    def answers(self) -> tuple[Exchange, ...]:
+        """Relay exchanges of legal steps: what ordinary use would have met."""
+        refusals = {step.id for step in self.plan.steps if step.refusal} if self.plan else set()
+        return tuple(exchange for exchange in self.generations() if exchange.step not in refusals)
+
+    def routed(self) -> tuple[Exchange, ...]:
+        """Relay exchanges that show where requests go: without refusals that were answered, since a fallback may have done it."""
+        refusals = {step.id for step in self.plan.steps if step.refusal} if self.plan else set()
+        return tuple(
+            exchange for exchange in self.generations() if exchange.status != 200 or exchange.step not in refusals
+        )
 
     def own_rows(self) -> tuple[LogRow, ...]:
         """The rows of the last reading of the log that worked."""

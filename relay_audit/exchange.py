@@ -9,6 +9,7 @@ from typing import Any, Literal
 
 from pydantic import Field
 
+from relay_audit.stream import Streamed, looks_streamed, read_stream
 from relay_audit.words import Frozen, Side
 
 Delivery = Literal["not_sent", "unconfirmed", "answered"]
@@ -59,6 +60,11 @@ class Response(Frozen):
         """The first value of a header, by case-insensitive name."""
         return next((value for key, value in self.headers if key.lower() == name.lower()), None)
 
+    def readable(self) -> str:
+        """The body as a person reads it: a JSON text with `\\uXXXX` also without its escapes. Words are looked for here."""
+        parsed = self.parsed() if "\\u" in self.body else None
+        return self.body if parsed is None else f"{self.body}\n{json.dumps(parsed, ensure_ascii=False)}"
+
     def parsed(self) -> Any:  # noqa: ANN401  whatever a stranger sent
         """The parsed body, or None where it is not JSON. NaN and infinities are not JSON."""
         try:
@@ -95,7 +101,17 @@ class Exchange(Frozen):
     def status(self) -> int | None:
         return self.response.status if self.response else None
 
+    def streamed(self) -> Streamed | None:
+        """The answer as a stream; None where it did not come as one."""
+        response = self.response
+        if response is None or not looks_streamed(response.header("content-type"), response.body):
+            return None
+        return read_stream(response.body)
+
     def answer(self) -> Any:  # noqa: ANN401
+        """The parsed answer, however it was delivered. Half a stream is as little an answer as half a JSON text."""
+        if (stream := self.streamed()) is not None:
+            return stream.message if stream.complete else None
         return self.response.parsed() if self.response else None
 
 

@@ -11,7 +11,7 @@ from relay_audit.verdict import Verdict
 
 FailOn = Literal["none", "low", "medium", "high", "critical"]
 
-BY_CHOICE = ("free_only", "not_chosen", "not_in_this_version", "text_line", "no_baseline_for_model")
+BY_CHOICE = ("free_only", "not_chosen", "not_in_this_version", "text_line")
 """Reasons of not running that are no failure to finish."""
 
 
@@ -35,19 +35,27 @@ def exit_code(
         codes.append(5)
     if fail_on != "none" and any(_counts(finding, fail_on) for finding in findings):
         codes.append(1)
-    if _unfinished(evidence, findings) or (
+    if _unfinished(evidence) or (
         verdict.verdict == "inconclusive" and not allow_inconclusive and not _left_out_by_choice(coverage)
     ):
         codes.append(4)
     return worst(codes)
 
 
+def media_exit_code(findings: tuple[Finding, ...], fail_on: FailOn, *, settled: bool) -> int:
+    """For one local file: 1 for a difference that counts, 4 where nothing was found that says anything either way."""
+    if fail_on != "none" and any(_counts(finding, fail_on) for finding in findings):
+        return 1
+    return 0 if settled else 4
+
+
 def _counts(finding: Finding, fail_on: Severity) -> bool:
     return finding.outcome == "mismatch" and SEVERITIES.index(finding.severity) >= SEVERITIES.index(fail_on)
 
 
-def _unfinished(evidence: Evidence, findings: tuple[Finding, ...]) -> bool:
-    open_ = any(f.code == "run.unconfirmed_send" and f.params.get("settled") != f.params.get("n") for f in findings)
+def _unfinished(evidence: Evidence) -> bool:
+    """Broken off, or a charge that nobody has confirmed: an answer that was lost, cut, or not readable as one."""
+    open_ = any(entry.state in ("reserved", "unconfirmed") for entry in evidence.ledger.entries)
     return open_ or bool(evidence.stopped) or evidence.status == "failed"
 
 

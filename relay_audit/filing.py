@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import getpass
 import hashlib
 from collections.abc import Mapping
@@ -9,7 +10,7 @@ from pathlib import Path
 from urllib.parse import urlsplit
 
 from relay_audit.audit import Judgement, archived_library
-from relay_audit.errors import LeakRefused
+from relay_audit.errors import LeakRefused, UsageError
 from relay_audit.recorder import Recorder
 from relay_audit.redaction import Redactor, Secret
 from relay_audit.replay import History
@@ -17,6 +18,8 @@ from relay_audit.report.leakguard import check, write_report
 from relay_audit.report.render import Audience, Format, render
 from relay_audit.words import Lang
 
+MARKS_SUFFIX = ".marks.toml"
+"""How the file beside a baselines file ends: marks of channels, for review only."""
 AUDIENCES: tuple[Audience, ...] = ("vendor", "internal")
 
 
@@ -38,10 +41,8 @@ def report_bytes(
 def forbidden(history: History) -> tuple[str, ...]:
     """Names that stay inside: the target's own, the lines' of the decision card, and who works here."""
     names = [history.target.subject.name, *history.target.internal.line_names]
-    try:
+    with contextlib.suppress(KeyError, OSError):
         names.append(getpass.getuser())
-    except (KeyError, OSError):
-        pass
     return tuple(name for name in names if name and name not in ("relay", "root"))
 
 
@@ -66,3 +67,19 @@ def file_reports(recorder: Recorder, judgement: Judgement, lang: Lang, environ: 
         recorder.note("artifact.created", {"kind": "report", "audience": audience, "lang": lang, "sha256": sha})
         paths[audience] = path
     return paths
+
+
+def file_rows(path: Path, text: str, history: History, environ: Mapping[str, str]) -> None:
+    """Rows of knowledge as a file that may be given away: past the leak guard, whole or not at all. Raises `LeakRefused`."""
+    raw = text.encode("utf-8")
+    check(raw, "internal", (), own_keys(history, environ), path.name)
+    try:
+        write_report(path, raw)
+    except OSError as error:
+        raise UsageError(
+            f"{path} cannot be written: {error.strerror}", next_step="name another file: -o FILE"
+        ) from None
+
+
+def marks_beside(path: Path) -> Path:
+    return path.with_name(path.name.removesuffix(".toml") + MARKS_SUFFIX)

@@ -55,7 +55,7 @@ class Coverage(Frozen):
     check: int = Field(ge=1, le=6)
     state: CoverageState
     reason: str = ""
-    """Message key; empty when the check ran."""
+    """Message key; empty when the check ran to its end."""
     params: dict[str, Any] = Field(default_factory=dict)
 
 

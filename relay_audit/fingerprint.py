@@ -8,91 +8,13 @@ import re
 from decimal import Decimal
 from typing import Any, Literal
 
-from pydantic import Field, field_validator
+from pydantic import Field
 
-from relay_audit.finding import Confidence, EvidenceLevel
+from relay_audit.conformance import Refusal, RelayDefault
+from relay_audit.marks import BodyForm, BodyMark, ErrorShell, HeaderFamily, IdShape, SignedPlatform
+from relay_audit.marks import Known as Known
+from relay_audit.media_known import DeniedCertificate, MediaAuthority, MediaProfile, MediaSigner
 from relay_audit.words import Bilingual, Frozen
-
-IdKind = Literal["message_id", "request_id", "tool_id", "relay_request_id"]
-Decoder = Literal["none", "base58_uuid7", "base58_128", "relay_time_utc"]
-
-
-class Known(Frozen):
-    """Anything observed: when, from where, for how long it holds."""
-
-    id: str = Field(pattern=r"^[a-z0-9_.-]+$")
-    meaning: Bilingual
-    observed: dt.date
-    source: str = Field(min_length=3)
-    term_days: int = Field(gt=0)
-    level: EvidenceLevel
-    valid_from: dt.date | None = None
-    valid_to: dt.date | None = None
-    superseded_by: str = ""
-
-    def age(self, on: dt.date) -> Literal["fresh", "stale", "expired"]:
-        """`stale` past its term (weakens one step), `expired` past twice its term (accuses nobody)."""
-        days = (on - self.observed).days
-        if days <= self.term_days:
-            return "fresh"
-        return "stale" if days <= 2 * self.term_days else "expired"
-
-    def valid_on(self, day: dt.date) -> bool:
-        return (self.valid_from is None or day >= self.valid_from) and (self.valid_to is None or day <= self.valid_to)
-
-
-class IdShape(Known):
-    """A shape of id and the channels that mint it. A shape alone is never decisive."""
-
-    kind: IdKind
-    pattern: str
-    channels: tuple[str, ...]
-    """`anthropic`, `aws`, `vertex`, `azure`, `openai`, …; `converter` for ids made by relay software."""
-    decode: Decoder = "none"
-    fresh_before_s: int = 0
-    """The decoded time may lie this long before the request left …"""
-    fresh_after_s: int = 0
-    """… or this long after the answer's Date."""
-    strength: Confidence
-
-    @field_validator("pattern")
-    @classmethod
-    def _compiles(cls, value: str) -> str:
-        re.compile(value)
-        return value
-
-    def matches(self, text: str) -> bool:
-        return re.fullmatch(self.pattern, text) is not None
-
-
-class HeaderFamily(Known):
-    """Response headers that one channel's own servers send. Their absence is neutral: many relays strip them."""
-
-    channels: tuple[str, ...]
-    all_of: tuple[str, ...]
-    """Header name patterns (`anthropic-ratelimit-*`), each present at least once."""
-    values: dict[str, str] = Field(default_factory=dict)
-    """Header name → pattern its value matches."""
-    strength: Confidence
-
-    def matches(self, headers: tuple[tuple[str, str], ...]) -> bool:
-        names = [name.lower() for name, _ in headers]
-        return all(any(fnmatch.fnmatchcase(name, wanted) for name in names) for wanted in self.all_of) and all(
-            any(name.lower() == wanted and re.search(pattern, value) for name, value in headers)
-            for wanted, pattern in self.values.items()
-        )
-
-
-class ErrorShell(Known):
-    """The outer form of a refusal."""
-
-    channels: tuple[str, ...]
-    pattern: str
-    """Searched in the body text."""
-    strength: Confidence
-
-    def seen_in(self, body: str) -> bool:
-        return re.search(self.pattern, body[:20_000]) is not None
 
 
 class TokenBaseline(Known):
@@ -102,6 +24,25 @@ class TokenBaseline(Known):
     """Model name patterns; a baseline belongs to a model version."""
     text: str
     tokens: int = Field(gt=0)
+
+
+class TokenFrame(Known):
+    """The most that a family's request is known to carry besides its text: template and default system text, with one
+    user turn and no `system`."""
+
+    models: tuple[str, ...]
+    at_most: int = Field(gt=0)
+    """Tokens."""
+
+
+class VideoPrice(Known):
+    """An official list price of generated video in US dollars."""
+
+    models: tuple[str, ...]
+    per_second: dict[str, Decimal] = Field(default_factory=dict)
+    """Resolution → price of a second; `any` where the list makes no difference."""
+    per_mtok: Decimal | None = None
+    """Price of a million video tokens, where the vendor counts in them."""
 
 
 class RelaySoftware(Known):
@@ -137,7 +78,8 @@ class RelaySoftware(Known):
     def shows_in(self, headers: tuple[tuple[str, str], ...]) -> bool:
         """Whether an answer's headers carry this software's own mark."""
         return bool(self.header) and any(
-            fnmatch.fnmatchcase(name.lower(), self.header.lower()) and (not self.header_value or re.search(self.header_value, value))
+            fnmatch.fnmatchcase(name.lower(), self.header.lower())
+            and (not self.header_value or re.search(self.header_value, value))
             for name, value in headers
         )
 
@@ -151,6 +93,8 @@ class ModelFacts(Known):
     aliases: tuple[str, ...] = ()
     max_output: int | None = None
     context: int | None = None
+    refuses: dict[str, bool] = Field(default_factory=dict)
+    """Trait of a request → whether this model refuses it (400); absent where not established."""
     inference_geo: str = ""
     """What `usage.inference_geo` says on API-key traffic without the parameter; empty where not established."""
 
@@ -174,6 +118,25 @@ class Setting(Known):
     setting: Bilingual
 
 
+class LimitText(Known):
+    """How a vendor words a refused output limit: a pattern with the named groups `cap` and, where it says so, `model`."""
+
+    vendor: str
+    pattern: str
+    models: tuple[str, ...] = ()
+    """Model name patterns of `cap`."""
+    cap: int | None = Field(default=None, gt=0)
+    """The limit that was named on the day; None for a wording without a figure of its own."""
+
+    def read(self, text: str) -> tuple[int, str] | None:
+        """The limit and the model's name (or an empty text) in a refusal, wherever they stand in it."""
+        match = re.search(self.pattern, text)
+        if match is None:
+            return None
+        found = match.groupdict()
+        return int(found["cap"].replace(",", "")), (found.get("model") or "").rstrip(".,;\"'`)")
+
+
 class Vendor(Known):
     """An official vendor's keys and hosts: such a key is not sent to anybody else's host."""
 
@@ -192,6 +155,8 @@ class VerdictRule(Frozen):
     min_severity: Literal["low", "medium", "high", "critical"] | None = None
     incomplete: bool | None = None
     """Whether checks 1 and 2 both ran."""
+    unmet_need: bool = False
+    """Fits where a field that this buyer depends on (`[needs]`) does not arrive, whatever the weight of that."""
     why: Bilingual
 
 
@@ -201,12 +166,24 @@ class Knowledge(Frozen):
     ids: tuple[IdShape, ...] = ()
     headers: tuple[HeaderFamily, ...] = ()
     errors: tuple[ErrorShell, ...] = ()
+    signatures: tuple[SignedPlatform, ...] = ()
+    bodies: tuple[BodyMark, ...] = ()
+    forms: tuple[BodyForm, ...] = ()
     baselines: tuple[TokenBaseline, ...] = ()
+    frames: tuple[TokenFrame, ...] = ()
     software: tuple[RelaySoftware, ...] = ()
     models: tuple[ModelFacts, ...] = ()
     prices: tuple[ListPrice, ...] = ()
+    video_prices: tuple[VideoPrice, ...] = ()
     settings: tuple[Setting, ...] = ()
     vendors: tuple[Vendor, ...] = ()
+    limits: tuple[LimitText, ...] = ()
+    refusals: tuple[Refusal, ...] = ()
+    relay_defaults: tuple[RelayDefault, ...] = ()
+    signers: tuple[MediaSigner, ...] = ()
+    media_profiles: tuple[MediaProfile, ...] = ()
+    test_certificates: tuple[DeniedCertificate, ...] = ()
+    authorities: tuple[MediaAuthority, ...] = ()
     rules: tuple[VerdictRule, ...] = ()
 
     def price_of(self, model: str, day: dt.date) -> ListPrice | None:
@@ -224,8 +201,40 @@ class Knowledge(Frozen):
             return a.name == b.name
         return canonical_model(one) == canonical_model(other)
 
+    def refusal_of(self, dialect: str, case: str, model: str, day: dt.date, *, refused: bool) -> Refusal | None:
+        """The vendor's dated answer to a case, refused or taken as planned; None where none is on record, or where it was
+        seen to be otherwise since."""
+        rows = [row for row in self.refusals if (row.dialect, row.case) == (dialect, case) and row.valid_on(day)]
+        rows = [row for row in rows if self._is_of(model, row.models)]
+        seen = max((row.observed for row in rows), default=day)
+        return next((row for row in rows if row.observed == seen and (row.status != 200) == refused), None)
+
     def baseline_for(self, model: str, day: dt.date) -> TokenBaseline | None:
-        return next((row for row in self.baselines if row.valid_on(day) and self._is_of(model, row.models)), None)
+        """The one that was observed last."""
+        rows = [row for row in self.baselines if row.valid_on(day) and self._is_of(model, row.models)]
+        return max(rows, key=lambda row: row.observed, default=None)
+
+    def max_output_of(self, model: str, day: dt.date) -> int | None:
+        """The model's output limit: as it was last named in a refusal, else as published."""
+        rows = [
+            row
+            for row in self.limits
+            if row.cap and row.valid_on(day) and row.age(day) != "expired" and self._is_of(model, row.models)
+        ]
+        facts = self.model(model)
+        last = max(rows, key=lambda row: row.observed, default=None)
+        return last.cap if last else facts.max_output if facts else None
+
+    def frame_for(self, model: str, day: dt.date) -> TokenFrame | None:
+        """The largest honest frame known of a model's family on that day. A later count of a published sentence bounds it
+        from above too: a word is a token at least."""
+        rows = [row for row in self.frames if row.valid_on(day) and self._is_of(model, row.models)]
+        frame, count = max(rows, key=lambda row: row.at_most, default=None), self.baseline_for(model, day)
+        if frame is None or count is None or count.observed <= frame.observed:
+            return frame
+        room = count.tokens - len(count.text.split())
+        fresh = {"at_most": room, "observed": count.observed, "source": count.source}
+        return frame.model_copy(update=fresh) if room > frame.at_most else frame
 
     def _is_of(self, model: str, patterns: tuple[str, ...]) -> bool:
         facts = self.model(model)
@@ -261,12 +270,24 @@ ROWS: dict[str, type[Known] | type[VerdictRule]] = {
     "ids": IdShape,
     "headers": HeaderFamily,
     "errors": ErrorShell,
+    "signatures": SignedPlatform,
+    "bodies": BodyMark,
+    "forms": BodyForm,
     "baselines": TokenBaseline,
+    "frames": TokenFrame,
     "software": RelaySoftware,
     "models": ModelFacts,
     "prices": ListPrice,
+    "video_prices": VideoPrice,
     "settings": Setting,
     "vendors": Vendor,
+    "limits": LimitText,
+    "refusals": Refusal,
+    "relay_defaults": RelayDefault,
+    "signers": MediaSigner,
+    "media_profiles": MediaProfile,
+    "test_certificates": DeniedCertificate,
+    "authorities": MediaAuthority,
     "rules": VerdictRule,
 }
 """Table name in a TOML file → what a row of it is."""

@@ -12,7 +12,7 @@ from relay_audit.words import Frozen
 
 StopReason = Literal[
     "ceiling", "line_exceeded", "hold_above_balance", "balance_exhausted", "two_unconfirmed", "three_failures",
-    "key_refused", "gated", "approval_expired", "asked",
+    "key_refused", "gated", "approval_expired", "asked", "books_unreadable",
 ]  # fmt: skip
 
 EXHAUSTED = ("insufficient_user_quota", "insufficient_balance", "pre_consume_token_quota_failed", "quota_exhausted",
@@ -43,6 +43,16 @@ def next_send(
         return Decision(go=False, reason="line_exceeded")
     if balance is not None and price.hold > balance:
         return Decision(go=False, reason="hold_above_balance")
+    return GO
+
+
+def after_refusal(accepted: bool, charged: Decimal | None, price: StepPrice) -> Decision:
+    """Whether a stage of refusals goes on after one of them. `charged` is what the relay's own books say it cost, None
+    where they cannot be read: then one that was accepted (200) ends its stage for good."""
+    if charged is not None and charged > price.at_most:
+        return Decision(go=False, reason="line_exceeded")
+    if accepted and charged is None:
+        return Decision(go=False, reason="books_unreadable")
     return GO
 
 
@@ -77,5 +87,5 @@ def is_gated(exchange: Exchange) -> bool:
 
 
 def _mentions(exchange: Exchange, words: tuple[str, ...]) -> bool:
-    text = exchange.response.body.lower() if exchange.response else ""
+    text = exchange.response.readable().lower() if exchange.response else ""
     return any(word in text for word in words)

@@ -147,9 +147,14 @@ def guard_shape(key: str, origin: str, key_shapes: KeyShapes, allow_host: str | 
         )
 
 
-def guard_same(relay_key: str, official_key: str, relay_origin: str = "", allow_host: str | None = None) -> None:
-    """Raises `KeyRefused` where the relay would be handed the very key of the official side."""
+def guard_same(
+    relay_key: str, official_key: str, relay_origin: str = "", allow_host: str | None = None, official_origin: str = ""
+) -> None:
+    """Raises `KeyRefused` where the relay would be handed the very key of the official side. One origin on both sides is
+    the vendor held against itself: its key stays at home."""
     if relay_key != official_key or is_loopback(relay_origin) or _is_allowed(relay_origin, allow_host):
+        return
+    if relay_origin and relay_origin == official_origin:
         return
     host = _host(relay_origin)
     raise KeyRefused(

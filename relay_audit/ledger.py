@@ -39,7 +39,9 @@ class Ledger(Frozen):
     def reserve(self, exchange: str, line: str, side: Side, at_most: Decimal) -> Ledger:
         if self.entry(exchange) is not None:
             raise ValueError(f"{exchange} has an entry already")
-        return self._with((*self.entries, Entry(exchange=exchange, line=line, side=side, state="reserved", amount=at_most)))
+        return self._with(
+            (*self.entries, Entry(exchange=exchange, line=line, side=side, state="reserved", amount=at_most))
+        )
 
     def settle(self, exchange: str, amount: Decimal, basis: str) -> Ledger:
         return self._move(exchange, "settled", amount, basis)

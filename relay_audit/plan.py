@@ -3,17 +3,26 @@
 from __future__ import annotations
 
 import itertools
+import math
 from typing import Any, Literal
+from urllib.parse import quote as percent_encoded
 
 from pydantic import Field, JsonValue
 
+from relay_audit.exchange import pointer, whole_number
 from relay_audit.finding import Coverage
-from relay_audit.probe import Bound, Pack, Probe, ProfileName, RequestSpec, Stage
+from relay_audit.probe import USER_AGENTS, Bound, Case, Pack, Probe, ProfileName, RequestSpec, Stage
 from relay_audit.wording import Wording
-from relay_audit.words import Frozen, Side, digest
+from relay_audit.words import Frozen, Side, canonical, digest
 
 Cost = Literal["free", "may_charge"]
-CHECKS_HERE = (1, 2, 6)
+When = Literal["before", "with", "after"]
+WHEN: tuple[When, ...] = ("before", "with", "after")
+STAGES: tuple[Stage, ...] = ("probe", "canary", "batch")
+"""Legal requests first, then one refusal at a time with the relay's books read after it, then the rest."""
+TOKENS = 2
+"""The check whose requests go first: a run that ends early still has something to compare."""
+CHECKS_HERE = (1, 2, 3, 4, 6)
 """The checks this version has; the others are named in coverage, never passed over."""
 
 
@@ -31,10 +40,27 @@ class Step(Frozen):
     factors: dict[str, JsonValue] = Field(default_factory=dict)
     counts: str = ""
     """For an official count: the relay step whose body it counts."""
-    when: Literal["before", "with", "after"] = "with"
+    when: When = "with"
     """An official count is taken before and again after the relay's sendings: a control that must agree with itself."""
     estimate: int = 0
     """Input tokens by our own upper estimate; the official count replaces it where there is one."""
+    case: str = ""
+    """The deviation that was sent, for a request with cases."""
+    headers: dict[str, str] = Field(default_factory=dict)
+    """Fixed headers replaced; an empty value takes the header out."""
+    key: Literal["own", "made_up"] = "own"
+    refusal: bool = False
+    """The vendor refuses it: an honest hop charges nothing, and an answer 200 ends its stage until the books were read."""
+    unbounded: bool = False
+    """No legal output limit in the body: at most is the software's largest fill or clamp."""
+    tier: Literal["", "users", "integration", "none"] = ""
+    """For a case: whom a difference touches."""
+    mirrors: str = ""
+    """For an official step: the relay step whose very body it is."""
+    user_agent: str = ""
+    """Sent where the buyer named none; empty means the plain default of the HTTP library."""
+    output_limit: int | None = None
+    """The body's own bound of its output; None where it has none that is a count."""
 
 
 class Plan(Frozen):
@@ -54,15 +80,16 @@ class Plan(Frozen):
     def digest(self) -> str:
         """`plan_digest`: packs, probe ids, counts, bounds, model, sides. Not seed, wording, prices or time."""
         rows = sorted(
-            (s.probe, s.request, s.side, s.path, s.when, digest(s.bound.model_dump() if s.bound else None)) for s in self.steps
+            (s.probe, s.request, s.case, s.side, s.path, s.when, digest(s.bound.model_dump() if s.bound else None))
+            for s in self.steps
         )
         return digest([self.dialect, self.model, self.official_model, self.profile, sorted(self.checks), rows])
 
     def step(self, step_id: str) -> Step | None:
         return next((step for step in self.steps if step.id == step_id), None)
 
-    def chargeable(self) -> tuple[Step, ...]:
-        return tuple(step for step in self.steps if step.cost == "may_charge")
+    def chargeable(self, side: Side = "relay") -> tuple[Step, ...]:
+        return tuple(step for step in self.steps if step.cost == "may_charge" and step.side == side)
 
 
 class Question(Frozen):
@@ -76,18 +103,27 @@ class Question(Frozen):
     software: str
     counter: bool
     """An official key and a counting endpoint are at hand."""
-    no_counter_reason: str = "no_official_key"
     family: str = ""
     has_baseline: bool = False
     free_only: bool = False
+    official: bool = False
+    """An official key is at hand, so that the same body can be sent there."""
+    refuses: dict[str, bool] = Field(default_factory=dict)
+    """Trait → whether the claimed model refuses it, as far as known."""
+    max_output: int | None = None
+    """The claimed model's published output limit."""
 
 
 def make_plan(question: Question, pack: Pack, probes: tuple[Probe, ...], wording: Wording, seed: int) -> Plan:
     """Steps in the order they will be sent, cheapest first within a stage; reasons for what will not run."""
     wanted = question.checks or CHECKS_HERE
-    chosen = [p for p in probes if _applies(p, question) and set(p.checks) & set(wanted)] if not question.free_only else []
-    steps = [step for probe in chosen for step in _steps(probe, question, pack, wording)]
-    counts = [_count(step, question, pack, when) for when in ("before", "after") for step in steps if _is_counted(step, chosen)]
+    open_to = () if question.free_only else probes
+    chosen = [p for p in open_to if _applies(p, question) and set(p.checks) & set(wanted)]
+    chosen.sort(key=lambda probe: probe.checks[0] != TOKENS)
+    steps = sorted((step for probe in chosen for step in _steps(probe, question, pack, wording)), key=_turn)
+    mirrors = [mirror for step in steps if question.official for mirror in _mirrors(step, question, chosen)]
+    counted = [step for step in steps if _is_counted(step, chosen)]
+    counts = [_count(step, question, pack, when) for when in ("before", "after") for step in counted]
     covered = {check for probe in chosen for check in probe.checks if check in wanted}
     return Plan(
         dialect=question.dialect,
@@ -97,9 +133,15 @@ def make_plan(question: Question, pack: Pack, probes: tuple[Probe, ...], wording
         checks=tuple(sorted(covered | ({6} & set(wanted)))),
         seed=seed,
         counter=question.counter,
-        steps=tuple([c for c in counts if c.when == "before"] + steps + [c for c in counts if c.when == "after"]),
+        steps=tuple(sorted([*counts, *steps, *mirrors], key=lambda s: WHEN.index(s.when))),
         coverage=tuple(_not_running(question, wanted, covered)),
     )
+
+
+def _turn(step: Step) -> tuple[int, int]:
+    """Stage by stage; among legal requests, those with the shortest answers first: an early stop leaves the most behind."""
+    shortest_first = step.stage == "probe" and step.bound is not None
+    return STAGES.index(step.stage), step.bound.output_tokens if shortest_first and step.bound else 0
 
 
 def _applies(probe: Probe, question: Question) -> bool:
@@ -117,36 +159,108 @@ def _applies(probe: Probe, question: Question) -> bool:
 def _steps(probe: Probe, question: Question, pack: Pack, wording: Wording) -> list[Step]:
     steps = []
     for request in probe.requests:
+        if request.cases:
+            steps += [
+                _case_step(probe, request, case, question, pack, wording)
+                for case in request.cases
+                if _sendable(case, question, pack)
+            ]
+            continue
         for factors in combinations(request):
             for turn in range(request.repeat):
                 tail = [str(v) for v in factors.values()] + ([str(turn + 1)] if request.repeat > 1 else [])
                 name = ".".join([probe.id.replace("/", "."), request.id, *tail])
-                body = wording.fill(request.body, values_of(question.model, factors), name)
-                steps.append(
-                    Step(
-                        id=name,
-                        probe=probe.id,
-                        request=request.id,
-                        side="relay",
-                        stage=probe.stage,
-                        cost="may_charge",
-                        path=request.path,
-                        body=body,
-                        bound=request.bound,
-                        factors=factors,
-                        estimate=_estimate(body, pack),
-                    )
-                )
+                body = wording.fill(request.body, values_of(question, factors), name)
+                steps.append(_step(probe, request, name, body, pack, factors, question.model))
     return steps
 
 
-def values_of(model: str, factors: dict[str, JsonValue]) -> dict[str, JsonValue]:
+def _step(
+    probe: Probe,
+    request: RequestSpec,
+    name: str,
+    body: dict[str, Any],
+    pack: Pack,
+    factors: dict[str, JsonValue],
+    model: str,
+) -> Step:
+    agent = factors.get(request.user_agent[1:], "library") if request.user_agent.startswith("$") else request.user_agent
+    return Step(
+        id=name,
+        probe=probe.id,
+        request=request.id,
+        side="relay",
+        stage=probe.stage,
+        cost="may_charge",
+        path=path_for(request.path, model),
+        body=body,
+        bound=request.bound,
+        factors=factors,
+        estimate=_estimate(body, pack),
+        user_agent=USER_AGENTS[str(agent)],
+        output_limit=whole_number(pointer(body, pack.output_limit)),
+    )
+
+
+def path_for(path: str, model: str) -> str:
+    """A path with the model's name in it, where the dialect has it there; the name stays one segment."""
+    return path.replace("$model", percent_encoded(model, safe=""))
+
+
+def _case_step(
+    probe: Probe, request: RequestSpec, case: Case, question: Question, pack: Pack, wording: Wording
+) -> Step:
+    """The base body with one deviation."""
+    name = ".".join([probe.id.replace("/", "."), request.id, case.id])
+    plain = {key: value for key, value in request.body.items() if key not in case.drop}
+    body = wording.fill(plain | case.set, values_of(question, {}), name)
+    step = _step(probe, request, name, body, pack, {}, question.model)
+    refusal = question.refuses[case.trait] if case.trait else not case.legal
+    return step.model_copy(
+        update={"case": case.id, "headers": case.headers, "key": case.key, "refusal": refusal, "unbounded": case.unbounded,
+                "tier": case.tier}
+    )  # fmt: skip
+
+
+def _sendable(case: Case, question: Question, pack: Pack) -> bool:
+    """A case that is meant for this family; an oversized limit only where the vendor refuses it and the limit is known."""
+    if (case.families and question.family not in case.families) or (case.trait and case.trait not in question.refuses):
+        return False
+    oversize = b"$max_output_plus_1" in canonical(case.set)
+    return not oversize or (pack.oversize == "allowed" and question.max_output is not None)
+
+
+def _mirrors(step: Step, question: Question, probes: list[Probe]) -> list[Step]:
+    """The same body for the official side. Where the vendor refuses it, it is free and asked before and after the
+    relay's sending: a control that must agree with itself. A legal one is asked once and may charge there too."""
+    own = [r for p in probes for r in p.requests if p.id == step.probe and r.id == step.request and r.mirrored]
+    if not own:
+        return []
+    body = {**step.body, "model": question.official_model} if step.body.get("model") == question.model else step.body
+    path = path_for(own[0].path, question.official_model)
+    common = {"side": "official", "path": path, "body": body, "mirrors": step.id}
+    if not step.refusal:
+        return [step.model_copy(update={**common, "id": f"mirror.with.{step.id}"})]
+    return [
+        step.model_copy(update={**common, "id": f"mirror.{when}.{step.id}", "when": when, "cost": "free"})
+        for when in ("before", "after")
+    ]
+
+
+def values_of(question: Question, factors: dict[str, JsonValue]) -> dict[str, JsonValue]:
     """What the references of one body stand for."""
-    return {"$model": model, **{f"${factor}": level for factor, level in factors.items()}}
+    return {
+        "$model": question.model,
+        "$unknown_model": "no-such-model-4f1c",
+        "$max_output_plus_1": (question.max_output or 0) + 1,
+        **{f"${factor}": level for factor, level in factors.items()},
+    }
 
 
 def combinations(request: RequestSpec) -> list[dict[str, JsonValue]]:
-    """One table of levels per sending, the first factor of the matrix outermost."""
+    """One table of levels per sending: the rows of the design, or all of the matrix with its first factor outermost."""
+    if request.design:
+        return [dict(zip(request.factors, levels, strict=True)) for levels in request.design]
     if not request.matrix:
         return [{}]
     return [dict(zip(request.matrix, levels, strict=True)) for levels in itertools.product(*request.matrix.values())]
@@ -160,7 +274,10 @@ def count_body(body: dict[str, Any], pack: Pack, official_model: str) -> dict[st
     """The body the official counter is asked about: equal to the sent one in everything that is counted."""
     if pack.counter is None:
         raise ValueError(f"dialect {pack.dialect} has no counting endpoint")
-    return {key: (official_model if key == "model" else value) for key, value in body.items() if key in pack.counter.keep}
+    counted = {key: value for key, value in body.items() if key in pack.counter.keep}
+    if "model" in pack.counter.keep:
+        counted["model"] = pack.counter.model_as.replace("$model", official_model)
+    return {pack.counter.inside: counted} if pack.counter.inside else counted
 
 
 def _count(step: Step, question: Question, pack: Pack, when: str) -> Step:
@@ -173,7 +290,7 @@ def _count(step: Step, question: Question, pack: Pack, when: str) -> Step:
         side="official",
         stage=step.stage,
         cost="free",
-        path=pack.counter.path,
+        path=path_for(pack.counter.path, question.official_model),
         body=count_body(step.body, pack, question.official_model),
         factors=step.factors,
         counts=step.id,
@@ -183,20 +300,34 @@ def _count(step: Step, question: Question, pack: Pack, when: str) -> Step:
 
 def _estimate(body: dict[str, Any], pack: Pack) -> int:
     """An upper estimate of input tokens without a counter: characters by script plus the frame."""
-    text = "".join(_texts(body))
-    wide = sum(ord(char) > 0x2E7F for char in text)
+    return estimated("".join(texts_of(body)), pack) + int(pack.input_estimate_per_unit["frame"])
+
+
+def estimated(text: str, pack: Pack) -> int:
+    """An upper estimate of a text's tokens by its characters alone."""
+    wide = sum((char > "\u2e7f") + (char > "\uffff") for char in text)
+    narrow = sum(char <= "\u2e7f" for char in text)
     rates = pack.input_estimate_per_unit
-    return int(wide * rates["cjk_char"] + (len(text) - wide) * rates["ascii_char"] + rates["frame"])
+    return math.ceil(wide * rates["cjk_char"] + narrow * rates["ascii_char"])
 
 
-def _texts(value: JsonValue, key: str = "") -> list[str]:
+def texts_of(value: JsonValue, key: str = "") -> list[str]:
+    """The texts a model is given to read, wherever the dialect puts them."""
     if isinstance(value, str):
-        return [value] if key in ("content", "system", "text") else []
+        return [value] if key in ("content", "system", "text", "input", "instructions") else []
     if isinstance(value, list):
-        return [text for item in value for text in _texts(item, key)]
+        return [text for item in value for text in texts_of(item, key)]
     if isinstance(value, dict):
-        return [text for name, item in value.items() for text in _texts(item, name)]
+        return [text for name, item in value.items() for text in texts_of(item, name)]
     return []
+
+
+def has_system(body: dict[str, Any]) -> bool:
+    """Whether a body brings a system prompt of its own, wherever the dialect puts it."""
+    turns = body.get("messages")
+    first = turns[0] if isinstance(turns, list) and turns and isinstance(turns[0], dict) else {}
+    named = any(body.get(key) for key in ("system", "instructions", "systemInstruction"))
+    return named or first.get("role") in ("system", "developer")
 
 
 def _not_running(question: Question, wanted: tuple[int, ...], covered: set[int]) -> list[Coverage]:
@@ -208,9 +339,9 @@ def _not_running(question: Question, wanted: tuple[int, ...], covered: set[int])
             rows.append(Coverage(check=check, state="not_run", reason="not_in_this_version"))
         elif check not in wanted:
             rows.append(Coverage(check=check, state="not_run", reason="not_chosen"))
-        elif question.free_only and check in (1, 2):
+        elif question.free_only and check != 6:
             rows.append(Coverage(check=check, state="not_run", reason="free_only"))
-        elif check in (1, 2) and check not in covered:
+        elif check != 6 and check not in covered:
             reason = "no_baseline_for_model" if check == 2 and not question.counter else "no_probe_applies"
             rows.append(Coverage(check=check, state="not_run", reason=reason))
     return rows

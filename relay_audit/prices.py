@@ -1,12 +1,12 @@
 """The buyer's own price file: it outranks the relay's list and ours.
 
-    [[price]]
-    side = "relay"                 # relay | official
-    models = ["claude-sonnet-5-5"] # names, * allowed
-    input = "2"                    # US (or site) dollars per million tokens
-    output = "10"
-    source = "contract of 2026-11"
-    observed = 2026-11-20
+[[price]]
+side = "relay"                 # relay | official
+models = ["claude-sonnet-5-5"] # names, * allowed
+input = "2"                    # US (or site) dollars per million tokens
+output = "10"
+source = "contract of 2026-11"
+observed = 2026-11-20
 """
 
 from __future__ import annotations

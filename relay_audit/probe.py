@@ -11,10 +11,10 @@ from typing import Any, Literal
 
 from pydantic import Field, JsonValue, field_validator, model_validator
 
-from relay_audit.words import Bilingual, Frozen
+from relay_audit.words import AuthStyle, Bilingual, Frozen
 
 Stage = Literal["probe", "canary", "batch"]
-AssessorName = Literal["channel", "token_parity", "model_identity", "billing"]
+AssessorName = Literal["channel", "token_parity", "token_intercept", "model_identity", "parameter_parity", "billing"]
 ProfileName = Literal["quick", "standard", "thorough"]
 
 POINTER = re.compile(r"^(/([^~/]|~[01])*)*$")
@@ -23,21 +23,35 @@ REFERENCE = re.compile(r"^\$[a-z_]+$")
 VALUES: dict[str, str] = {
     "$model": "the model under audit, as the side being asked calls it",
     "$nonce": "a fresh word of this run",
+    "$max_output_plus_1": "the claimed model's published output limit plus one; only where the dialect allows it",
+    "$unknown_model": "a model name that nobody has",
 }
 """Things a body may refer to, besides the factors of the request's own matrix."""
 
 GENERATORS: dict[str, str] = {
-    "text": "a fresh text: {generate = 'text', script = 'ascii'|'cjk', units = N, closing = 'one_word'|''}; "
-    "N words (ascii) or characters (cjk), all of it from the run's seed",
+    "text": "a fresh text: {generate = 'text', script = 'ascii'|'cjk'|'emoji'|'code', units = N, closing = 'one_word'|''}; "
+    "N words (ascii), N characters (cjk), N/2 symbols (emoji) or N/5 lines (code), all of it from the run's seed",
+    "repeated_line": "one fresh line, ended by a newline, N times over: {generate = 'repeated_line', script, times = N, "
+    "closing}; the same line in every request of the run that names the same script",
     "published_sentence": "the sentence of a token baseline, byte for byte: {generate = 'published_sentence'}",
+    "copy_list": "a request to copy fresh words one per line: {generate = 'copy_list', words = N, marker = '$nonce'}; the "
+    "marker stands in the middle of the N words",
     "nonce_line": "a short line that holds a fresh word: {generate = 'nonce_line', script = 'ascii'|'cjk'}",
 }
 GENERATOR_PARAMETERS: dict[str, tuple[str, ...]] = {
     "text": ("script", "units", "closing"),
+    "repeated_line": ("script", "times", "closing"),
     "published_sentence": (),
+    "copy_list": ("words", "marker"),
     "nonce_line": ("script",),
 }
-SCRIPTS = ("ascii", "cjk")
+SCRIPTS = ("ascii", "cjk", "emoji", "code")
+USER_AGENTS: dict[str, str] = {
+    "library": "",
+    "curl": "curl/8.14.1",
+}
+"""User-Agents a request may be sent with, besides the buyer's own (which goes before both). Empty is the plain default
+of the HTTP library. Never a client's identity."""
 ESTIMATES = ("ascii_char", "cjk_char", "frame")
 
 
@@ -54,6 +68,31 @@ class Bound(Frozen):
     """Input tokens a known hidden prompt adds to *every* request; the stage's at-most makes room for it."""
 
 
+class Case(Frozen):
+    """One deviation from a request's base body: a legal or an illegal one, sent once."""
+
+    id: str = Field(pattern=r"^[a-z][a-z0-9_]*$")
+    set: dict[str, JsonValue] = Field(default_factory=dict)
+    """Top-level keys added or replaced."""
+    drop: tuple[str, ...] = ()
+    """Top-level keys taken out."""
+    headers: dict[str, str] = Field(default_factory=dict)
+    """Fixed headers replaced; an empty value takes the header out."""
+    key: Literal["own", "made_up"] = "own"
+    """A made-up key is never a changed form of the real one."""
+    legal: bool
+    """Whether the vendor's API takes it (for the models of `families`)."""
+    tier: Literal["users", "integration", "none"]
+    """Whom a difference here touches."""
+    families: tuple[str, ...] = ()
+    """Model families it is sent for; empty means all."""
+    trait: str = ""
+    """A rule that separates models (`ModelFacts.refuses`): sent only where the claimed model's answer is known, and then
+    that answer says whether it is legal."""
+    unbounded: bool = False
+    """The body has no legal output limit of its own: at most is the largest fill or clamp known for the software."""
+
+
 class RequestSpec(Frozen):
     id: str = Field(pattern=r"^[a-z][a-z0-9_]*$")
     method: Literal["POST"] = "POST"
@@ -62,9 +101,19 @@ class RequestSpec(Frozen):
     bound: Bound
     matrix: dict[str, tuple[JsonValue, ...]] = Field(default_factory=dict)
     """Factor → levels; one sending per combination, factors in the order written."""
+    factors: tuple[str, ...] = ()
+    """The factors of `design`, in its order."""
+    design: tuple[tuple[JsonValue, ...], ...] = ()
+    """Chosen combinations instead of all of them: one row of levels per sending, in the order in which they are sent."""
+    user_agent: str = "library"
+    """A name of `USER_AGENTS`, or a factor whose levels are such names."""
     repeat: int = Field(default=1, ge=1, le=8)
     counted: bool = False
     """The official count endpoint is asked for this very body (system, tools and thinking included)."""
+    mirrored: bool = False
+    """The official side is asked the very same body (with its own name of the model)."""
+    cases: tuple[Case, ...] = ()
+    """Deviations from the body; one sending per case, in the order written."""
     body: dict[str, JsonValue]
 
     @field_validator("path")
@@ -74,11 +123,18 @@ class RequestSpec(Frozen):
 
     @model_validator(mode="after")
     def _names_are_known(self) -> RequestSpec:
-        known = {*VALUES, *(f"${factor}" for factor in self.matrix)}
-        for text in _references(self.body):
+        known = {*VALUES, *(f"${factor}" for factor in (*self.matrix, *self.factors))}
+        self._design_is_even()
+        if self.cases and (self.matrix or self.design or self.repeat > 1):
+            raise ValueError("cases stand alone: no matrix and no repeat beside them")
+        if len({case.id for case in self.cases}) != len(self.cases):
+            raise ValueError("two cases of one request share an id")
+        for text in _references([self.body, *(case.set for case in self.cases)]):
             if text not in known:
-                raise ValueError(f"{text} is neither a value nor a factor of this request (known: {', '.join(sorted(known))})")
-        for call in _generator_calls(self.body):
+                raise ValueError(
+                    f"{text} is neither a value nor a factor of this request (known: {', '.join(sorted(known))})"
+                )
+        for call in _generator_calls([self.body, *(case.set for case in self.cases)]):
             name = str(call["generate"])
             if name not in GENERATORS:
                 raise ValueError(f"generator {name!r} is not registered (known: {', '.join(GENERATORS)})")
@@ -86,6 +142,20 @@ class RequestSpec(Frozen):
                 takes = ", ".join(GENERATOR_PARAMETERS[name]) or "nothing"
                 raise ValueError(f"generator {name!r} has no {', '.join(sorted(strange))} (it takes: {takes})")
         return self
+
+    def _design_is_even(self) -> None:
+        if bool(self.factors) != bool(self.design) or (self.design and self.matrix):
+            raise ValueError("factors and design stand together, and not beside a matrix")
+        if any(len(row) != len(self.factors) for row in self.design):
+            raise ValueError(f"every row of design has {len(self.factors)} levels: {', '.join(self.factors)}")
+        levels = [
+            row[self.factors.index(self.user_agent[1:])] for row in self.design if self.user_agent[1:] in self.factors
+        ]
+        names = levels if self.user_agent.startswith("$") else [self.user_agent]
+        if strange := [str(name) for name in names if name not in USER_AGENTS]:
+            raise ValueError(f"user_agent {strange[0]!r} is not one of {', '.join(USER_AGENTS)}")
+        if self.user_agent.startswith("$") and not names:
+            raise ValueError(f"user_agent {self.user_agent} is no factor of this request's design")
 
 
 class Applies(Frozen):
@@ -125,10 +195,10 @@ class Probe(Frozen):
             raise ValueError("two requests of one probe share an id")
         if any(check not in range(1, 7) for check in self.checks):
             raise ValueError("checks are numbered 1 to 6")
-        if any(request.counted for request in self.requests) != self.paired:
-            raise ValueError("paired is true exactly when a request is counted on the official side")
-        if self.paired and self.applies.counter != "present":
-            raise ValueError("a paired probe applies only where a counter is: applies.counter = \"present\"")
+        if any(request.counted or request.mirrored for request in self.requests) != self.paired:
+            raise ValueError("paired is true exactly when a request is counted or mirrored on the official side")
+        if any(request.counted for request in self.requests) and self.applies.counter != "present":
+            raise ValueError('a paired probe applies only where a counter is: applies.counter = "present"')
         return self
 
 
@@ -138,6 +208,10 @@ class Counter(Frozen):
     path: str
     keep: tuple[str, ...]
     """Body keys that are counted; the counted body equals the sent body in these."""
+    inside: str = ""
+    """The key under which the counter wants the counted body; empty where it wants it bare."""
+    model_as: str = "$model"
+    """How the counter wants the model's name, where `keep` holds `model`; `$model` stands for the official name."""
     read: str
     source: str
     observed: str
@@ -157,13 +231,19 @@ class UsagePointers(Frozen):
     """Where an answer says what was used. Billed input is the sum of `input`."""
 
     input: tuple[str, ...] = Field(min_length=1)
+    input_includes_cache: bool = False
+    """The vendor's input count holds what came from its cache; else cached tokens come on top of it."""
+    automatic_cache: bool = False
+    """The vendor caches by itself, without marks in the request: cached tokens are nobody's doing on the way."""
     cache_creation: str = ""
     cache_creation_5m: str = ""
     cache_creation_1h: str = ""
     cache_read: str = ""
     output: str
+    output_also: tuple[str, ...] = ()
+    """Counts that are billed as output beside `output`; then each of them may be absent."""
 
-    @field_validator("input")
+    @field_validator("input", "output_also")
     @classmethod
     def _pointers(cls, value: tuple[str, ...]) -> tuple[str, ...]:
         return tuple(_checked_pointer(item) for item in value)
@@ -195,11 +275,22 @@ class Pack(Frozen):
     """Hosts that are the vendor's own; another official address has basis `declared_official`."""
     key_shapes: tuple[str, ...] = ()
     """Patterns of the vendor's own keys; such a key is not sent to another host."""
-    auth_styles: tuple[Literal["x-api-key", "bearer"], ...]
+    auth_styles: tuple[AuthStyle, ...] = Field(min_length=1)
     headers: dict[str, str] = Field(default_factory=dict)
     """Sent with every request of this dialect."""
     models_path: str
+    models_rows: str = "/data"
+    """Where the model list has its rows …"""
+    models_name: str = "/id"
+    """… and a row the model's name; a path in front of the name (`models/`) is taken off."""
+    output_limit: str = "/max_tokens"
+    """Where a body bounds its own output."""
+    oversize: Literal["allowed", "blocked"] = "blocked"
+    """Whether an output limit above the model's own is refused by this vendor. Where it is not refused it is generated
+    and billed: then no probe may send it, not even with approval."""
     claude_like: bool = False
+    usual_model: str = ""
+    """What `calibrate` asks for where no model is named: a cheap one of the newest generation."""
     counter: Counter | None = None
     usage: UsagePointers
     answer: AnswerPointers
@@ -207,14 +298,14 @@ class Pack(Frozen):
     """Where a refusal says its type."""
     input_estimate_per_unit: dict[str, Decimal]
     """Tokens per character by script and per request (`ascii_char`, `cjk_char`, `frame`): upper estimates for a quote
-    without a counter."""
+    without a counter. A symbol beyond the basic plane counts as two `cjk_char`."""
 
     @field_validator("models_path")
     @classmethod
     def _relative(cls, value: str) -> str:
         return _relative_path(value)
 
-    @field_validator("error_kind")
+    @field_validator("error_kind", "models_rows", "models_name", "output_limit")
     @classmethod
     def _pointer(cls, value: str) -> str:
         return _checked_pointer(value)
@@ -228,7 +319,7 @@ class Pack(Frozen):
 
 
 def _relative_path(value: str) -> str:
-    if not re.match(r"^/[A-Za-z0-9._~/-]*$", value) or "//" in value or ".." in value:
+    if not re.match(r"^/[A-Za-z0-9._~/:-]*$", value.replace("/$model", "/model")) or "//" in value or ".." in value:
         raise ValueError("a path below the base address, such as /v1/messages; absolute addresses are refused")
     return value
 

@@ -16,10 +16,13 @@ from pydantic import Field
 
 from relay_audit.errors import ApprovalRefused
 from relay_audit.plan import Plan, Step
+from relay_audit.probe import Stage
 from relay_audit.words import Frozen, Side, digest, money, round_up
 
 ApprovalChannel = Literal["terminal", "flag", "file", "ci", "agent"]
 MILLION = Decimal(1_000_000)
+OFFICIAL_ROOM = 200
+"""Input tokens by which a vendor's own bill may pass our estimate of a body; nobody adds a prompt there."""
 VALID_FOR = dt.timedelta(hours=24)
 
 
@@ -63,6 +66,9 @@ class Line(Frozen):
     at_most: Decimal
     hold: Decimal
     """The largest reserve of a single step: steps go one at a time."""
+    stage: Stage = "probe"
+    dearest: Decimal = Decimal(0)
+    """The at-most of its dearest single step."""
 
 
 @dataclass(frozen=True)
@@ -103,7 +109,13 @@ class Quote(Frozen):
 
     @property
     def at_most(self) -> Decimal:
-        return sum((line.at_most for line in self.lines), Decimal(0))
+        """Per stage and side: what is expected, the room for a hidden prompt, and the dearest single step once; a stage
+        goes one step at a time and stops at the first that exceeds its line."""
+        dearest: dict[tuple[str, str], Decimal] = {}
+        for line in self.lines:
+            place = (line.side, line.stage)
+            dearest[place] = max(dearest.get(place, Decimal(0)), line.dearest)
+        return sum((line.at_most - line.dearest for line in self.lines), Decimal(0)) + sum(dearest.values(), Decimal(0))
 
     @property
     def hold(self) -> Decimal:
@@ -113,6 +125,11 @@ class Quote(Frozen):
     def digest(self) -> str:
         """`quote_digest`: plan, seed, prices and expiry."""
         return digest(self.model_dump(mode="json"))
+
+    def input_cost(self, tokens: int) -> Decimal | None:
+        """What so many input tokens cost at the quoted price; None where no price is known."""
+        price = next((line.unit_price for line in self.lines if line.unit_price), None)
+        return None if price is None else tokens * price.input / MILLION
 
     def line_of(self, step: Step) -> Line | None:
         return next((line for line in self.lines if line.probe == step.probe and line.side == step.side), None)
@@ -142,50 +159,66 @@ class Quote(Frozen):
         return Approval(quote_digest, ceiling, approver, channel, at, self.expires_at, _SEAL)
 
 
-def make_quote(
-    plan: Plan, relay: UnitPrice | None, counts: dict[str, int], hold_min_input: int, now: dt.datetime
-) -> Quote:
-    """Prices every step. `counts` holds official counts by relay step id. A plan that charges needs a relay price:
-    without one this fails closed with `ApprovalRefused`."""
-    chargeable = plan.chargeable()
-    if chargeable and relay is None:
-        raise ApprovalRefused(
-            f"no price is known for {plan.model}, neither from the relay nor from the official list",
-            next_step="give one in a price file: --prices FILE (see README, “Prices”); nothing was sent",
-        )
-    steps = tuple(price_step(step, relay, counts.get(step.id), hold_min_input) for step in chargeable if relay)
-    lines = [_line(plan, probe, relay, steps) for probe in dict.fromkeys(step.probe for step in chargeable)]
-    for probe in dict.fromkeys(step.probe for step in plan.steps if step.side == "official"):
-        number = sum(step.probe == probe and step.side == "official" for step in plan.steps)
-        zero = Decimal(0)
-        lines.append(
-            Line(id=f"{probe}@official", probe=probe, side="official", count=number, unit_price=None,
-                 expected=zero, at_most=zero, hold=zero)
-        )  # fmt: skip
+class Prices(Frozen):
+    """The unit prices of both sides, and what the relay's software is known to do with a body."""
+
+    relay: UnitPrice | None
+    official: UnitPrice | None = None
+    hold_min_input: int = 0
+    """Input tokens reserved at least; 0 where no hold is known."""
+    fill: int = 0
+    """The largest output limit that the software fills in or clamps to; the model's own where the software is unknown."""
+
+
+def make_quote(plan: Plan, prices: Prices, counts: dict[str, int], now: dt.datetime) -> Quote:
+    """Prices every step. `counts` holds official counts by relay step id. A plan that charges needs a price on that
+    side: without one this fails closed with `ApprovalRefused`."""
+    priced: list[StepPrice] = []
+    lines: list[Line] = []
+    sides: tuple[tuple[Side, UnitPrice | None], ...] = (("relay", prices.relay), ("official", prices.official))
+    for side, price in sides:
+        chargeable = plan.chargeable(side)
+        if chargeable and price is None:
+            raise ApprovalRefused(
+                f"no price is known for {plan.model} on the {side} side, neither published nor in the official list",
+                next_step="give one in a price file: --prices FILE (see README, “Prices”); nothing was sent",
+            )
+        own = tuple(price_step(step, price, counts.get(step.id), prices) for step in chargeable if price)
+        priced += own
+        lines += [
+            _line(plan, probe, side, price, own)
+            for probe in dict.fromkeys(step.probe for step in plan.steps if step.side == side)
+        ]
     return Quote(
         plan_digest=plan.digest,
         seed=plan.seed,
         lines=tuple(lines),
-        steps=steps,
+        steps=tuple(priced),
         issued_at=now,
         expires_at=now + VALID_FOR,
-        counted=bool(steps) and all(step.id in counts for step in chargeable),
-        needs_explicit_ceiling=bool(relay and relay.assumed),
+        counted=bool(counts),
+        needs_explicit_ceiling=bool(prices.relay and prices.relay.assumed),
     )
 
 
-def price_step(step: Step, price: UnitPrice, counted: int | None, hold_min_input: int) -> StepPrice:
-    """Expected, at most and hold of one sending."""
+def price_step(step: Step, price: UnitPrice, counted: int | None, prices: Prices) -> StepPrice:
+    """Expected, at most and hold of one sending. A refusal is expected to cost nothing; at most it is answered in full."""
     if step.bound is None:
         raise ValueError(f"{step.id} may charge and has no bound")
     tokens = counted if counted is not None else step.estimate
-    limit = _own_limit(step) or step.bound.output_tokens
+    own = _own_limit(step)
+    limit = max(prices.fill, step.bound.output_tokens) if step.unbounded else own or step.bound.output_tokens
+    limit *= _answers(step)
     if price.per_call is not None:
         fixed = round_up(price.per_call)
-        return StepPrice(step=step.id, input_tokens=tokens, expected=fixed, at_most=fixed, hold=fixed)
-    expected = (tokens * price.input + min(step.bound.expected_output_tokens, limit) * price.output) / MILLION
-    at_most = ((tokens + step.bound.input_tokens) * _dearest_input(price) + limit * price.output) / MILLION
-    hold = (max(tokens, hold_min_input) + limit) * price.input / MILLION if hold_min_input else Decimal(0)
+        expected = Decimal(0) if step.refusal else fixed
+        return StepPrice(step=step.id, input_tokens=tokens, expected=expected, at_most=fixed, hold=fixed)
+    usual = (tokens * price.input + min(step.bound.expected_output_tokens, limit) * price.output) / MILLION
+    room = step.bound.input_tokens if step.side == "relay" else OFFICIAL_ROOM
+    at_most = ((tokens + room) * _dearest_input(price) + limit * price.output) / MILLION
+    reserved = max(tokens, prices.hold_min_input) + (own or limit)
+    hold = reserved * price.input / MILLION if prices.hold_min_input and step.side == "relay" else Decimal(0)
+    expected = Decimal(0) if step.refusal else usual
     return StepPrice(
         step=step.id, input_tokens=tokens, expected=round_up(expected), at_most=round_up(at_most), hold=round_up(hold)
     )
@@ -195,14 +228,17 @@ def charge_of(usage: dict[str, int], price: UnitPrice) -> Decimal:
     """What a usage costs at a price. Keys: input (uncached), cache_read, cache_write_5m, cache_write_1h, output."""
     if price.per_call is not None:
         return price.per_call
-    rates = {
+    return sum((usage.get(kind, 0) * rate for kind, rate in _rates(price).items()), Decimal(0)) / MILLION
+
+
+def _rates(price: UnitPrice) -> dict[str, Decimal]:
+    return {
         "input": price.input,
         "output": price.output,
         "cache_read": _or(price.cache_read, price.input),
         "cache_write_5m": _or(price.cache_write_5m, price.input * Decimal("1.25")),
         "cache_write_1h": _or(price.cache_write_1h, price.input * 2),
     }
-    return sum((usage.get(kind, 0) * rate for kind, rate in rates.items()), Decimal(0)) / MILLION
 
 
 def _or(value: Decimal | None, default: Decimal) -> Decimal:
@@ -210,31 +246,52 @@ def _or(value: Decimal | None, default: Decimal) -> Decimal:
 
 
 def _dearest_input(price: UnitPrice) -> Decimal:
-    """A hidden prompt may be written to a cache, at the dearest input rate there is."""
-    return max(price.input, _or(price.cache_write_5m, price.input * Decimal("1.25")))
+    """A hidden prompt may be written to a cache, for an hour too: the dearest input rate there is."""
+    return max(price.input, *(rate for kind, rate in _rates(price).items() if kind != "output"))
+
+
+LIMITS = ("max_tokens", "max_completion_tokens", "max_output_tokens")
+"""Where a body may bound its own output, by dialect."""
 
 
 def _own_limit(step: Step) -> int | None:
-    value = step.body.get("max_tokens")
-    return value if isinstance(value, int) and not isinstance(value, bool) and value > 0 else None
+    if step.output_limit:
+        return step.output_limit
+    for name in LIMITS:
+        value = step.body.get(name)
+        if isinstance(value, int) and not isinstance(value, bool) and value > 0:
+            return value
+    return None
 
 
-def _line(plan: Plan, probe: str, price: UnitPrice | None, steps: tuple[StepPrice, ...]) -> Line:
-    own = {step.id: step for step in plan.chargeable() if step.probe == probe}
+def _answers(step: Step) -> int:
+    """How many answers a body asks for at once, each with the whole limit to itself."""
+    value = step.body.get("n", 1)
+    return value if isinstance(value, int) and not isinstance(value, bool) and value > 1 else 1
+
+
+def _line(plan: Plan, probe: str, side: Side, price: UnitPrice | None, steps: tuple[StepPrice, ...]) -> Line:
+    """One probe on one side. Requests that the vendor documents as free are counted and cost nothing."""
+    all_ = [step for step in plan.steps if step.probe == probe and step.side == side]
+    own = {step.id: step for step in all_ if step.cost == "may_charge"}
     prices = [item for item in steps if item.step in own]
     expected = sum((item.expected for item in prices), Decimal(0))
     dearest = max((item.at_most for item in prices), default=Decimal(0))
     room = Decimal(0)
-    if price is not None and price.per_call is None:
-        surplus = sum(step.bound.surplus_each for step in own.values() if step.bound) * (len(own) - 1)
-        room = round_up(Decimal(surplus) / max(len(own), 1) * _dearest_input(price) / MILLION)
+    if price is not None and price.per_call is None and own:
+        surplus = sum(step.bound.surplus_each for step in own.values() if step.bound and side == "relay") * (
+            len(own) - 1
+        )
+        room = round_up(Decimal(surplus) / len(own) * price.input / MILLION)
     return Line(
-        id=f"{probe}@relay",
+        id=f"{probe}@{side}",
         probe=probe,
-        side="relay",
-        count=len(prices),
-        unit_price=price,
+        side=side,
+        count=len(all_),
+        unit_price=price if own else None,
         expected=expected,
         at_most=expected + dearest + room,
         hold=max((item.hold for item in prices), default=Decimal(0)),
+        stage=all_[0].stage if all_ else "probe",
+        dearest=dearest,
     )

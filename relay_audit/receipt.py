@@ -39,7 +39,9 @@ def response(redactor: Redactor, status: int, headers: Headers, intake: Intake, 
     """The answer as it may be kept, what was odd about it, and the marks of secrets that are somebody else's."""
     raw = bytes(intake.body)
     head = redactor.inspect_headers(headers, outgoing=False)
-    dropped = redactor.clean("\n".join(value for _, value in headers).encode())  # cookies too, which are not kept
+    dropped = redactor.clean(
+        "\n".join(value for _, value in headers).encode()
+    )  # a cookie is not kept, but may echo our key
     body = redactor.clean(raw)
     text = body.raw.decode("utf-8", "replace")
     record = Response(
@@ -55,4 +57,4 @@ def response(redactor: Redactor, status: int, headers: Headers, intake: Intake, 
     if should_parse(record, asked_in_json=asked_in_json):
         odd += json_faults(raw.decode("utf-8", "replace"))
     odd += ["key_echoed"] if head.own or dropped.own or body.own else []
-    return Received(record, tuple(odd), tuple(dict.fromkeys((*head.foreign, *dropped.foreign, *body.foreign))))
+    return Received(record, tuple(odd), tuple(dict.fromkeys((*head.foreign, *body.foreign))))

@@ -8,7 +8,7 @@ from typing import Any, Literal
 from relay_audit.clock import Clock
 from relay_audit.events import Actor, Event, EventType
 from relay_audit.evidence import BalanceReading, LogReading, RunStatus
-from relay_audit.exchange import Exchange
+from relay_audit.exchange import Exchange, Request
 from relay_audit.plan import Step
 from relay_audit.quote import Line, StepPrice
 from relay_audit.replay import History, replay
@@ -67,6 +67,13 @@ class Recorder:
         """What came of an intent, and where its reservation went."""
         self._record(exchange, {"money": move, "amount": money(amount), "basis": basis})
 
+    def withdraw(self, exchange_id: str, step: Step) -> None:
+        """An intent that we refused to carry out ourselves (an address or key), before any socket was opened."""
+        request = Request(method="POST", path=step.path, body=step.body)
+        exchange = Exchange(id=exchange_id, step=step.id, side=step.side, sent_at=self.clock.now(), elapsed_ms=0,
+                            delivery="not_sent", request=request, failure="refused_here")  # fmt: skip
+        self.outcome(exchange, "released", Decimal(0), "not_sent")
+
     def give_up(self, exchange_id: str) -> None:
         """An intent of a process that died becomes unconfirmed for good."""
         self.note("request.unconfirmed", {"exchange": exchange_id})
@@ -83,7 +90,9 @@ class Recorder:
 
     def _record(self, exchange: Exchange, moved: dict[str, Any]) -> None:
         payload = {"exchange": exchange.id, "step": exchange.step, "side": exchange.side, **moved}
-        self.note("exchange.recorded", payload, self.blob(exchange), "relay" if exchange.side == "relay" else "official")
+        self.note(
+            "exchange.recorded", payload, self.blob(exchange), "relay" if exchange.side == "relay" else "official"
+        )
 
 
 def as_exchange(xid: str, step: str, side: Side, answer: Answer, body: str | None = None) -> Exchange:

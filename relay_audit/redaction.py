@@ -17,6 +17,7 @@ from typing import Any, NoReturn
 
 from relay_audit.disguise import Needles, Span, View, forms_of, squeezed, views_of
 from relay_audit.errors import AddressRefused
+from relay_audit.signature import mask_accounts
 
 AUTHENTICATION = frozenset({"authorization", "proxy-authorization", "x-api-key", "api-key", "x-goog-api-key", "cookie"})
 """Request headers whose whole value is a credential."""
@@ -182,7 +183,7 @@ class Redactor:
         blanked, own = _blank(raw, finds)
         for pattern in (_ACCOUNT, _ACCOUNT_IN_TEXT):
             blanked = pattern.sub(self._account_value, blanked)
-        return Cleaned(blanked, own, foreign)
+        return Cleaned(mask_accounts(blanked, self.account), own, foreign)
 
     def clean_text(self, text: str) -> str:
         return _text(self.clean(_bytes(text)).raw)

@@ -27,10 +27,10 @@ def refuse(path: str, what: str, line: int | None = None) -> PackError:
     return PackError(f"{place}: {what}", next_step=NEXT_STEP, details={"file": path, "line": line})
 
 
-def parse(path: str, text: str) -> dict[str, Any]:
+def parse(path: str, text: str, *, money: bool = True) -> dict[str, Any]:
     """TOML with exact decimals. Raises `PackError`; the parser's own message names the line."""
     try:
-        return tomllib.loads(text, parse_float=Decimal)
+        return tomllib.loads(text, parse_float=Decimal if money else float)
     except tomllib.TOMLDecodeError as error:
         raise refuse(path, f"not valid TOML: {error}") from None
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from decimal import Decimal
 from typing import Any
 
-from relay_audit.errors import StoreError
+from relay_audit.errors import StoreError, Unfinished
 from relay_audit.events import Event
 from relay_audit.evidence import (
     ApprovalFacts,
@@ -26,6 +26,7 @@ from relay_audit.probe import Pack
 from relay_audit.quote import Approval, Quote
 from relay_audit.store import Store
 from relay_audit.target import Target
+from relay_audit.words import Side
 
 FINAL: dict[str, RunStatus] = {"run.completed": "completed", "run.failed": "failed", "run.cancelled": "cancelled"}
 
@@ -55,6 +56,8 @@ class History:
     """Chargeable exchange id → the event that announced it."""
     log: list[LogReading] = field(default_factory=list)
     balance: list[BalanceReading] = field(default_factory=list)
+    refusals_ended: str = ""
+    """Why no further refusal was sent; empty while they may go on."""
     highest: int = 0
     """The highest exchange number used so far."""
 
@@ -62,12 +65,14 @@ class History:
         """Intents whose process died before an outcome: they may have been delivered, and are never sent again."""
         return [entry.exchange for entry in self.ledger.entries if entry.state == "reserved"]
 
-    def sent(self) -> tuple[Exchange, ...]:
-        """Chargeable exchanges so far, in order; a refusal of a guessed header style is none."""
+    def sent(self, side: Side = "relay") -> tuple[Exchange, ...]:
+        """Chargeable exchanges of a side so far, in order; a refusal of a guessed header style is none."""
         return tuple(
             exchange
             for xid, exchange in sorted(self.exchanges.items())
-            if xid in self.intents and not (self.intents[xid].payload.get("auth_trial") and exchange.status == 401)
+            if xid in self.intents
+            and exchange.side == side
+            and not (self.intents[xid].payload.get("auth_trial") and exchange.status == 401)
         )
 
     def sent_steps(self) -> set[str]:
@@ -78,6 +83,11 @@ class History:
             if not (xid in self.exchanges and self.exchanges[xid].delivery == "not_sent")
             and not (xid in self.exchanges and event.payload.get("auth_trial") and self.exchanges[xid].status == 401)
         }
+
+    def last_of(self, step: str) -> Exchange | None:
+        """The last exchange of a step."""
+        found = [exchange for _, exchange in sorted(self.exchanges.items()) if exchange.step == step]
+        return found[-1] if found else None
 
     def apply(self, event: Event) -> None:
         """What one more event says."""
@@ -100,6 +110,7 @@ class History:
             started_at=self.started_at,
             status=self.status,
             stopped=self.stopped,
+            refusals_ended=self.refusals_ended,
             evidence_head=self.store.head(),
             target=self.facts,
             site=self.site,
@@ -115,10 +126,14 @@ class History:
 
 
 def replay(store: Store) -> History:
-    """Raises `StoreError` where the events are not those of a run."""
+    """Raises `StoreError` where the events are not those of a run, `Unfinished` where there is none yet."""
     events = list(store.events())
-    if not events or events[0].type != "run.created":
-        raise StoreError("the run has no beginning", next_step="it was never started; begin a new one")
+    if not events:
+        raise Unfinished(
+            "the run broke off before its first event; nothing was sent", next_step="begin again: relay-audit run"
+        )
+    if events[0].type != "run.created":
+        raise StoreError("the run has no beginning", next_step="restore the run's folder from a copy")
     history = _begin(store, events[0])
     for event in events[1:]:
         history.apply(event)
@@ -129,7 +144,7 @@ def replay(store: Store) -> History:
 
 
 def blob_json(store: Store, sha: str) -> Any:  # noqa: ANN401  any JSON value
-    return json.loads(store.blob(sha), parse_float=Decimal)
+    return json.loads(store.blob(sha))
 
 
 def _begin(store: Store, event: Event) -> History:
@@ -202,6 +217,10 @@ def _charge(history: History, event: Event) -> None:
     history.ledger = history.ledger.settle(payload["exchange"], Decimal(payload["amount"]), payload["basis"])
 
 
+def _checkpoint(history: History, event: Event) -> None:
+    history.refusals_ended = event.payload.get("refusals_ended", history.refusals_ended)
+
+
 def _reading(history: History, event: Event) -> None:
     value = blob_json(history.store, event.payload_ref)
     if event.payload["kind"] == "log":
@@ -226,6 +245,7 @@ _HANDLERS = {
     "request.unconfirmed": _unconfirmed,
     "charge.observed": _charge,
     "reading.recorded": _reading,
+    "checkpoint.written": _checkpoint,
     "run.completed": _ended,
     "run.failed": _ended,
     "run.cancelled": _ended,

@@ -10,8 +10,10 @@ import asyncio
 from dataclasses import replace
 from decimal import Decimal
 
-from relay_audit.discovery import Sides, ask_official
-from relay_audit.gate import Decision, breaker, next_send
+from relay_audit.discovery import Sides, ask_officials, way
+from relay_audit.errors import RelayAuditError
+from relay_audit.exchange import Exchange
+from relay_audit.gate import Decision, after_refusal, breaker, next_send
 from relay_audit.plan import Step
 from relay_audit.quote import Approval, Line, StepPrice, charge_of
 from relay_audit.recorder import Recorder, as_exchange
@@ -35,32 +37,68 @@ class Runner:
             self.recorder.give_up(xid)
         self.recorder.state("running")
         await self.settlement.before()
-        _, stopped = await asyncio.gather(self._official("before"), self._relay(approval))
-        await self._official("after")
-        await self.settlement.after()
+        stopped = await self._both_lanes(approval)
+        await asyncio.gather(self._official("after"), self.settlement.after())
         self.recorder.note("run.completed", {"stopped": stopped})
+
+    async def _both_lanes(self, approval: Approval) -> str:
+        """What breaks in one lane is raised when the other has ended: a paid request in flight is not abandoned."""
+        lanes = (self._official_lane(approval), self._relay(approval))
+        control, relay = await asyncio.gather(*lanes, return_exceptions=True)
+        for ended in (relay, control):
+            if isinstance(ended, BaseException):
+                raise ended
+        return relay if isinstance(relay, str) else ""
+
+    async def _official_lane(self, approval: Approval) -> None:
+        """Free controls first, then the legal bodies that may charge on the official side, within the same approval."""
+        await self._official("before")
+        plan, sent = self.recorder.history.plan, self.recorder.history.sent_steps()
+        for step in plan.chargeable("official") if plan and self.sides.official else ():
+            if step.id not in sent and self._decide(step, approval).go:
+                await self._send_as(step, auth_trial=False)
 
     async def _official(self, when: str) -> None:
         history = self.recorder.history
-        plan = history.plan
         done = {e.step for e in history.exchanges.values()}
-        for step in plan.steps if plan else ():
-            if step.side == "official" and step.when == when and step.id not in done:
-                await ask_official(self.recorder, self.sides, step, step.id)
-                self.sides.notify("step", {"step": step.id, "side": "official"})
+        free = [s for s in history.plan.steps if s.side == "official" and s.cost == "free"] if history.plan else []
+        asked = [(step, step.id) for step in free if step.when == when and step.id not in done]
+        await ask_officials(self.recorder, self.sides, asked)
 
     async def _relay(self, approval: Approval) -> str:
-        """The relay lane; returns why it ended early, or an empty string."""
-        sent = self.recorder.history.sent_steps()
-        for step in self.recorder.history.plan.chargeable() if self.recorder.history.plan else ():
-            if step.id in sent:
+        """The relay lane; returns why it ended early, or an empty string. A stage whose refusals can no longer be
+        followed in the relay's books ends alone."""
+        history = self.recorder.history
+        sent = history.sent_steps()
+        for step in history.plan.chargeable() if history.plan else ():
+            if step.id in sent or (step.refusal and history.refusals_ended):
                 continue
             decision = self._decide(step, approval)
+            if decision.reason == "hold_above_balance" and step.refusal:
+                continue  # its reserve alone is too large; the cheap steps after it are not
             if not decision.go:
                 return decision.reason or "asked"
+            await asyncio.sleep(0)  # an interruption is heard here, before an intent that it would leave unconfirmed
             await self._send(step)
-        final = breaker(self.recorder.history.sent())
+            if step.refusal and not (after := await self._after_refusal(step)).go:
+                self.recorder.note("checkpoint.written", {"refusals_ended": after.reason})
+        final = breaker(self._ordinary())
         return (final.reason or "") if final else ""
+
+    async def _after_refusal(self, step: Step) -> Decision:
+        """The relay's books are read after a canary, and after any refusal that was answered 200."""
+        exchange = self.recorder.history.last_of(step.id)
+        accepted = exchange is not None and exchange.status == 200
+        if exchange is None or not (accepted or step.stage == "canary"):
+            return Decision(go=True)
+        charged = await self.settlement.charge_of(exchange)
+        return after_refusal(accepted, charged, self._priced(step)[1])
+
+    def _ordinary(self) -> tuple[Exchange, ...]:
+        """What the circuit breaker looks at: a refusal that was refused is no failure."""
+        history = self.recorder.history
+        refusals = {s.id for s in history.plan.steps if s.refusal} if history.plan else set()
+        return tuple(e for e in history.sent() if e.step not in refusals or e.delivery != "answered")
 
     def _decide(self, step: Step, approval: Approval) -> Decision:
         history = self.recorder.history
@@ -68,7 +106,9 @@ class Runner:
         if quote is None or quote.digest != approval.quote_digest or self.sides.clock.now() >= approval.expires_at:
             return Decision(go=False, reason="approval_expired")
         line, price = self._priced(step)
-        return next_send(history.ledger, price, line, history.sent(), self._balance())
+        if step.side == "official":
+            return next_send(history.ledger, price, line, (), None)
+        return next_send(history.ledger, price, line, self._ordinary(), self._balance())
 
     def _priced(self, step: Step) -> tuple[Line, StepPrice]:
         quote = self.recorder.history.quote
@@ -83,7 +123,9 @@ class Runner:
         if not history.balance or history.balance[-1].available is None:
             return None
         last = history.balance[-1]
-        since = [e.amount for e in history.ledger.entries if e.side == "relay" and history.intents[e.exchange].ts > last.at]
+        since = [
+            e.amount for e in history.ledger.entries if e.side == "relay" and history.intents[e.exchange].ts > last.at
+        ]
         return history.balance[-1].available - sum(since, Decimal(0))
 
     async def _send(self, step: Step) -> None:
@@ -95,11 +137,18 @@ class Runner:
 
     async def _send_as(self, step: Step, *, auth_trial: bool) -> int | None:
         line, price = self._priced(step)
+        endpoint = self.sides.official if step.side == "official" else self.sides.relay
+        if endpoint is None:
+            raise ValueError("no official side")
         xid = self.recorder.intent(step, line, price, auth_trial=auth_trial)
-        answer = await self.sides.transport.send(self.sides.relay, Outgoing("POST", step.path, step.body))
+        try:
+            answer = await self.sides.transport.send(way(endpoint, step), Outgoing("POST", step.path, step.body))
+        except RelayAuditError:
+            self.recorder.withdraw(xid, step)
+            raise
         self._record(xid, step, line, price, answer)
         status = answer.response.status if answer.response else None
-        self.sides.notify("step", {"step": step.id, "side": "relay", "status": status})
+        self.sides.notify("step", {"step": step.id, "side": step.side, "status": status})
         return status
 
     def _auth_open(self) -> bool:
@@ -119,7 +168,7 @@ class Runner:
 
     def _record(self, xid: str, step: Step, line: Line, price: StepPrice, answer: Answer) -> None:
         """The outcome and where its reservation goes: what may have been charged and cannot be read stays at worst case."""
-        exchange = as_exchange(xid, step.id, "relay", answer)
+        exchange = as_exchange(xid, step.id, step.side, answer)
         if answer.delivery == "not_sent":
             self.recorder.outcome(exchange, "released", Decimal(0), "not_sent")
         elif answer.delivery == "unconfirmed" or answer.response is None or answer.response.cut:
@@ -130,5 +179,5 @@ class Runner:
             amount = charge_of(usage.by_kind(), line.unit_price)
             exchange = exchange.model_copy(update={"charge": amount})
             self.recorder.outcome(exchange, "settled", amount, "usage_at_quoted_price")
-        else:
-            self.recorder.outcome(exchange, "settled", price.at_most, "worst_case")
+        else:  # a web page, NaN: what it cost is not known, and an unknown charge is not reported as one
+            self.recorder.outcome(exchange, "unconfirmed", price.at_most, "worst_case")

@@ -12,6 +12,7 @@ from decimal import Decimal
 
 from relay_audit.discovery import Sides
 from relay_audit.evidence import BalanceReading, LogReading, LogRow
+from relay_audit.exchange import Exchange
 from relay_audit.fingerprint import Knowledge
 from relay_audit.recorder import Recorder
 from relay_audit.redaction import Redactor
@@ -24,12 +25,16 @@ from relay_audit.usage import read_usage
 SETTLING = dt.timedelta(seconds=10)
 """Rows are written after the answer is sent: the log is asked again this long after the last send, if any is missing."""
 LATE_READS = 2
+KEPT_FOR_THE_END = 4
+"""Log reads after which none is taken between steps any more: the last ones belong to the settlement."""
 
 
 class Settlement:
     """Reads a recognised relay's own books for one run; does nothing where none can be read with the key."""
 
-    def __init__(self, recorder: Recorder, sides: Sides, knowledge: Knowledge, redactor: Redactor, budget: SiteBudget) -> None:
+    def __init__(
+        self, recorder: Recorder, sides: Sides, knowledge: Knowledge, redactor: Redactor, budget: SiteBudget
+    ) -> None:
         self.recorder = recorder
         self.sides = sides
         self.redactor = redactor
@@ -38,15 +43,37 @@ class Settlement:
         self.reads = bool(software and software.log_adapter == "new_api")
 
     async def before(self) -> None:
-        """The balance, and a first look at the log: other traffic on this key is known before anything is spent."""
+        """The balance, and a first look at the log: other traffic on this key is known before anything is spent.
+        A resumed run has had that look; it keeps its few reads for the end."""
         await self._read_balance("before")
-        reading = await self._read_log("before")
+        reading = None if self.recorder.history.log else await self._read_log("before")
         if reading is not None and reading.foreign.count:
             self.sides.notify("foreign_rows", {"n": reading.foreign.count})
 
     async def after(self) -> None:
         await self._settle()
         await self._read_balance("after")
+
+    async def charge_of(self, exchange: Exchange) -> Decimal | None:
+        """What the log says one exchange cost, in site dollars; None where it cannot be known now. A refusal without a
+        row cost nothing; an accepted call without one is waited for, once."""
+        if not self.reads or len(self.recorder.history.log) >= KEPT_FOR_THE_END:
+            return None
+        reading = await self._read_log("between")
+        if reading is not None and exchange.status == 200 and not self._rows_of(exchange, reading):
+            wait = (exchange.sent_at + SETTLING - self.sides.clock.now()).total_seconds()
+            await self.sides.clock.sleep(max(wait, 0))
+            reading = await self._read_log("between")
+        if reading is None or reading.state not in ("read", "empty"):
+            return None
+        rows = self._rows_of(exchange, reading)
+        if not rows:
+            return Decimal(0) if exchange.status != 200 and reading.state == "read" else None
+        quota = sum(-row.quota if row.kind == "refund" else row.quota for row in rows)
+        return Decimal(max(quota, 0)) / self.recorder.history.site.quota_per_unit
+
+    def _rows_of(self, exchange: Exchange, reading: LogReading) -> list[LogRow]:
+        return [row for row in reading.rows if row.exchange == exchange.id]
 
     async def _read_balance(self, when: str) -> None:
         if not self.reads or not self._take():
@@ -55,7 +82,9 @@ class Settlement:
         exchange = self.recorder.free(answer, f"reading.balance.{when}", "relay")
         used, available, unlimited = new_api.read_balance(exchange, self.recorder.history.site)
         self.recorder.balance_reading(
-            BalanceReading(at=exchange.sent_at, exchange=exchange.id, used_quota=used, available=available, unlimited=unlimited)
+            BalanceReading(
+                at=exchange.sent_at, exchange=exchange.id, used_quota=used, available=available, unlimited=unlimited
+            )
         )
 
     async def _settle(self) -> None:
@@ -69,7 +98,10 @@ class Settlement:
                 break
             wait = (last + SETTLING * late - self.sides.clock.now()).total_seconds()
             await self.sides.clock.sleep(max(wait, 0))
-            reading = await self._read_log(f"late{late}") or reading
+            later = await self._read_log(f"late{late}")
+            if later is None or later.state not in ("read", "empty"):
+                break  # what an earlier reading said still holds
+            reading = later
         if reading is not None:
             self._write_charges(reading)
 
@@ -81,7 +113,7 @@ class Settlement:
         history = self.recorder.history
         per_unit = history.site.quota_per_unit
         for entry in history.ledger.entries:
-            rows = [row for row in reading.rows if row.exchange == entry.exchange]
+            rows = [row for row in reading.rows if row.exchange == entry.exchange and entry.side == "relay"]
             if not rows and entry.state == "unconfirmed":
                 rows = self._only_candidate(entry.exchange, reading)
             if rows and entry.state in ("settled", "unconfirmed"):
@@ -124,4 +156,3 @@ def _without_body(answer: Answer) -> Answer:
     if answer.response is None:
         return answer
     return replace(answer, response=answer.response.model_copy(update={"body": ""}))
-

@@ -39,6 +39,6 @@ class SiteBudget:
 def _read(path: Path) -> list[tuple[dt.datetime, str]]:
     try:
         rows = json.loads(path.read_text(encoding="utf-8"))
-        return [(dt.datetime.fromisoformat(t), str(r)) for t, r in rows]
+        return [(dt.datetime.fromisoformat(t).astimezone(dt.UTC), str(r)) for t, r in rows]
     except (OSError, ValueError, TypeError):
         return []

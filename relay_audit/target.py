@@ -18,22 +18,27 @@ from urllib.parse import urlsplit
 from pydantic import Field, ValidationError, field_validator, model_validator
 
 from relay_audit.errors import KeyRefused, TargetError
-from relay_audit.words import Frozen
+from relay_audit.words import AuthStyle, Frozen
 
 VARIABLE = re.compile(r"^[A-Za-z_][A-Za-z0-9_]{0,63}$")
 PASTED_PATHS = (
-    "/v1/chat/completions", "/v1/messages/count_tokens", "/v1/messages", "/v1/responses", "/v1/models", "/v1",
+    "/v1/chat/completions", "/v1/messages/count_tokens", "/v1/messages", "/v1/responses/input_tokens", "/v1/responses",
+    "/v1/models", "/v1beta/models", "/v1beta", "/v1",
 )  # fmt: skip
+AROUND = "`'\"<>()，。、,;“”‘’「」『』《》【】"
+"""What stands around an address that was copied out of a chat."""
+HOST = re.compile(r"[\w-]+(?:\.[\w-]+)*\.?|[0-9a-f:.]*:[0-9a-f:.]*")
+"""Labels (of any script) or an IPv6 address."""
 LOOPBACK = ("127.0.0.1", "::1", "localhost")
 
-Channel = Literal["anthropic", "aws", "vertex", "azure", "openai", "google", "unknown"]
 Profile = Literal["quick", "standard", "thorough"]
 
 
 class Claim(Frozen):
     """What the vendor says. Never evidence."""
 
-    channel: Channel = "unknown"
+    channel: str = Field(default="unknown", pattern=r"^[a-z0-9_]{2,32}$")
+    """A channel that the knowledge or a pack names, or `unknown`."""
     group: str = ""
     """The relay's name for this supply ("官转", "default"); a label chosen by the relay."""
     ratio: Decimal | None = Field(default=None, gt=0)
@@ -52,7 +57,7 @@ class Subject(Frozen):
 class RelaySide(Frozen):
     base_url: str
     key_env: str = "RELAY_KEY"
-    auth: Literal["auto", "x-api-key", "bearer"] = "auto"
+    auth: Literal["auto"] | AuthStyle = "auto"
     software: str = "auto"
     proxy: str = ""
     ca_file: str = ""
@@ -61,7 +66,8 @@ class RelaySide(Frozen):
 
 
 class OfficialSide(Frozen):
-    base_url: str = "https://api.anthropic.com"
+    base_url: str = ""
+    """Empty means the vendor's own address, which the dialect names."""
     model: str = ""
     """The vendor's own name of the model; empty means the same as the relay's."""
     key_env: str = "OFFICIAL_KEY"
@@ -140,9 +146,15 @@ class Target(Frozen):
 
     @model_validator(mode="after")
     def _sides_differ(self) -> Target:
-        if self.official is not None and self.official.key_env == self.relay.key_env:
+        if self.official is not None and self.official.key_env == self.relay.key_env and not self.against_itself:
             raise ValueError("relay.key_env and official.key_env name the same variable; the two sides need two keys")
         return self
+
+    @property
+    def against_itself(self) -> bool:
+        """The same address stands on both sides: a calibration. Only there one key may serve both."""
+        addresses = [self.relay.base_url, self.official.base_url if self.official else ""]
+        return all(addresses) and len({normalise_address(address) for address in addresses}) == 1
 
     @property
     def key_names(self) -> tuple[str, ...]:
@@ -186,8 +198,33 @@ def target_from(table: dict[str, Any]) -> Target:
     relay = parsed.relay.model_copy(update={"base_url": normalise_address(parsed.relay.base_url)})
     official = parsed.official
     if official is not None:
-        official = official.model_copy(update={"base_url": normalise_address(official.base_url)})
+        address = normalise_address(official.base_url) if official.base_url else ""
+        official = official.model_copy(update={"base_url": address})
     return parsed.model_copy(update={"relay": relay, "official": official})
+
+
+def at_vendor(target: Target, hosts: tuple[str, ...]) -> Target:
+    """The target with its official address, by the dialect's own hosts where the file names none. Raises `TargetError`."""
+    official = target.official
+    if official is None or official.base_url:
+        return target
+    if not hosts:
+        raise TargetError("this dialect names no official host", next_step="give official.base_url")
+    return target.model_copy(update={"official": official.model_copy(update={"base_url": f"https://{hosts[0]}"})})
+
+
+def against_itself(target: Target, channel: str) -> Target:
+    """The official side of a target (its address filled in) as both sides, claimed to be what it is."""
+    official = target.official
+    if official is None or not official.base_url:
+        raise TargetError("this target has no official side", next_step="add [official] with key_env")
+    relay = RelaySide(
+        base_url=official.base_url, key_env=official.key_env, proxy=official.proxy, ca_file=official.ca_file
+    )
+    subject = Subject(model=target.official_model, dialect=target.subject.dialect, claim=Claim(channel=channel))
+    return Target(
+        subject=subject, relay=relay, official=official, audit=Audit(profile="thorough"), prices=target.prices
+    )
 
 
 def normalise_address(pasted: str) -> str:
@@ -197,23 +234,27 @@ def normalise_address(pasted: str) -> str:
     """
     text = unicodedata.normalize("NFKC", pasted)
     text = "".join(c for c in text if not c.isspace() and unicodedata.category(c) not in ("Cf", "Cc"))
-    text = text.strip("`'\"<>，。,;")
+    text = text.strip(AROUND).replace("。", ".")
     if "://" not in text:
         text = ("http://" if text.split(":")[0].split("/")[0] in LOOPBACK else "https://") + text
     try:
         parts = urlsplit(text)
         port = parts.port
     except ValueError:
-        raise TargetError("base_url is not an address", next_step="give it as https://host or https://host/path") from None
+        raise TargetError(
+            "base_url is not an address", next_step="give it as https://host or https://host/path"
+        ) from None
     host = (parts.hostname or "").lower()
-    if not host or parts.scheme not in ("http", "https"):
+    if not HOST.fullmatch(host) or parts.scheme not in ("http", "https"):
         raise TargetError("base_url is not an address", next_step="give it as https://host or https://host/path")
     if parts.username or parts.password:
         raise KeyRefused("base_url holds a user name or password", next_step="take it out; keys are named by variable")
     if parts.query or parts.fragment:
         raise TargetError("base_url has a query or fragment", next_step="give only the address, up to the path")
     if parts.scheme == "http" and host not in LOOPBACK:
-        raise TargetError("plain http would send the key in clear text", next_step="use https:// (http only to loopback)")
+        raise TargetError(
+            "plain http would send the key in clear text", next_step="use https:// (http only to loopback)"
+        )
     path = parts.path.rstrip("/")
     for tail in PASTED_PATHS:
         if path.endswith(tail):
@@ -240,6 +281,11 @@ def refuse_literal_keys(table: Any, at: str = "") -> None:  # noqa: ANN401  any 
     """A key pasted where a variable's name belongs is refused before anything else, by position, never by text."""
     if isinstance(table, dict):
         for name, value in table.items():
+            if _KEY_LIKE.search(name):
+                raise KeyRefused(
+                    f"a name in {f'[{at}]' if at else 'the file'} looks like a key itself",
+                    next_step="take it out of the file; if it was shared, revoke the key",
+                )
             place = f"{at}.{name}" if at else name
             if name == "key_env" and isinstance(value, str) and not _is_variable(value):
                 raise KeyRefused(
@@ -281,7 +327,9 @@ def _nearest(where: tuple[int | str, ...]) -> str:
         fields = getattr(model, "model_fields", {})
         found = next((f for n, f in fields.items() if part in (n, f.alias)), None)
         annotation = found.annotation if found else None
-        model = next((a for a in (annotation, *getattr(annotation, "__args__", ())) if hasattr(a, "model_fields")), None)
+        model = next(
+            (a for a in (annotation, *getattr(annotation, "__args__", ())) if hasattr(a, "model_fields")), None
+        )
         if model is None:
             return ""
     known = [field.alias or name for name, field in model.model_fields.items()]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from relay_audit.exchange import Exchange, pointer, whole_number
-from relay_audit.probe import Pack
+from relay_audit.probe import Pack, UsagePointers
 from relay_audit.words import Frozen
 
 
@@ -42,18 +42,19 @@ def read_usage(exchange: Exchange, pack: Pack) -> Usage | None:
         return None
     answer = exchange.answer()
     pointers = pack.usage
-    uncached = whole_number(pointer(answer, pointers.input[0]))
-    output = whole_number(pointer(answer, pointers.output))
+    counted = whole_number(pointer(answer, pointers.input[0]))
+    output = _output(answer, pointers)
     rest = [_optional(answer, path) for path in pointers.input[1:]]
-    if uncached is None or output is None or any(value is None for value in rest):
+    if counted is None or output is None or any(value is None for value in rest):
         return None
     read = _optional(answer, pointers.cache_read)
     written = _optional(answer, pointers.cache_creation)
     hour = _optional(answer, pointers.cache_creation_1h)
     if read is None or written is None or hour is None:
         return None
+    inside = read + max(written, hour) if pointers.input_includes_cache else 0
     return Usage(
-        input=uncached,
+        input=max(counted - inside, 0),
         cache_read=read,
         cache_write_5m=max(written - hour, 0),
         cache_write_1h=min(hour, written) if written else hour,
@@ -66,7 +67,20 @@ def has_bad_usage(exchange: Exchange, pack: Pack) -> bool:
     if exchange.status != 200:
         return False
     answer = exchange.answer()
-    return any(_optional(answer, path) is None for path in (*pack.usage.input, pack.usage.output))
+    return any(
+        _optional(answer, path) is None for path in (*pack.usage.input, pack.usage.output, *pack.usage.output_also)
+    )
+
+
+def _output(answer: object, pointers: UsagePointers) -> int | None:
+    """Everything billed as output. Where several counts make it up, each may be missing, but not all of them."""
+    if not pointers.output_also:
+        return whole_number(pointer(answer, pointers.output))
+    paths = (pointers.output, *pointers.output_also)
+    counts = [_optional(answer, path) for path in paths]
+    if any(count is None for count in counts) or all(pointer(answer, path) is None for path in paths):
+        return None
+    return sum(count or 0 for count in counts)
 
 
 def _optional(answer: object, path: str) -> int | None:

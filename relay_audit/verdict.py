@@ -78,9 +78,10 @@ def decide(
     rows = all_checks(coverage)
     missing = [row.check for row in rows if is_missing(row)]
     core_missing = any(check in missing for check in CORE)
-    rule = next((r for r in rules if _fits(r, known, core_missing)), None)
-    code = _headline(known, rows)
-    named = _named(known, code)
+    unmet = unmet_needs(evidence, known)
+    rule = next((r for r in rules if _fits(r, known, core_missing, unmet)), None)
+    code = "need_not_met" if rule is not None and rule.unmet_need else _headline(known, rows)
+    named = list(unmet) if code == "need_not_met" else _named(known, code)
     shared: dict[str, Any] = {
         "findings": [f.id for f in named[:NAMED_AT_MOST]],
         "more": max(0, len(named) - NAMED_AT_MOST),
@@ -118,6 +119,18 @@ def weakest(findings: tuple[Finding, ...] | list[Finding]) -> EvidenceLevel | No
     return max((f.evidence_level for f in findings), key=LEVELS.index, default=None)
 
 
+NOT_IN_FORCE = (
+    "params.relay_default", "params.legal_dropped", "params.not_honoured", "params.clamped", "params.illegal_accepted",
+)  # fmt: skip
+"""Findings by which a field of a request does not arrive as it was sent."""
+
+
+def unmet_needs(evidence: Evidence, findings: tuple[Finding, ...]) -> tuple[Finding, ...]:
+    """The findings that touch a field this buyer depends on; a relay's default among them."""
+    wanted = set(evidence.target.needs)
+    return tuple(f for f in findings if f.code in NOT_IN_FORCE and wanted & set(f.params.get("fields", ())))
+
+
 def deciding(rule: VerdictRule, findings: tuple[Finding, ...]) -> tuple[Finding, ...]:
     """The findings by which a rule fits; none where it rests on completeness alone."""
     if not rule.any_code and rule.min_severity is None:
@@ -132,9 +145,11 @@ def deciding(rule: VerdictRule, findings: tuple[Finding, ...]) -> tuple[Finding,
     )
 
 
-def _fits(rule: VerdictRule, findings: tuple[Finding, ...], core_missing: bool) -> bool:
+def _fits(rule: VerdictRule, findings: tuple[Finding, ...], core_missing: bool, unmet: tuple[Finding, ...]) -> bool:
     if rule.incomplete is not None and rule.incomplete != core_missing:
         return False
+    if rule.unmet_need:
+        return bool(unmet)
     asks_for_a_finding = bool(rule.any_code) or rule.min_severity is not None
     return not asks_for_a_finding or bool(deciding(rule, findings))
 
@@ -217,7 +232,7 @@ def _next(evidence: Evidence, findings: tuple[Finding, ...], rows: tuple[Coverag
         return "try_again"
     if "run.gated_client" in codes or any(row.state == "gated" for row in rows):
         return "ask_for_access"
-    if any(f.accusation for f in findings):
+    if any(f.accusation for f in findings) or unmet_needs(evidence, findings):
         return "send_report"
     if not evidence.target.official_origin or any(
         row.reason in ("no_official_key", "no_baseline_for_model") for row in rows

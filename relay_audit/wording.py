@@ -18,12 +18,13 @@ from relay_audit.words import Frozen
 class Wordlists(Frozen):
     ascii_words: tuple[str, ...] = Field(min_length=64)
     cjk_clauses: tuple[str, ...] = Field(min_length=64)
+    emoji_symbols: tuple[str, ...] = Field(min_length=64)
     closings: dict[str, dict[str, str]]
     """closing name → script → sentence."""
 
 
 class Wording:
-    """The three registered generators, fed by one seed."""
+    """The registered generators, fed by one seed."""
 
     def __init__(self, lists: Wordlists, seed: int, published_sentence: str = "") -> None:
         self._lists = lists
@@ -61,10 +62,13 @@ class Wording:
         if name == "nonce_line":
             return self._line(script, place)
         if name == "text":
-            units = call.get("units")
-            if not isinstance(units, int) or isinstance(units, bool) or units < 1:
-                raise PackError("units of a generated text is a whole number of at least 1")
+            units = _count(call, "units")
             return self._text(script, units, self._closing(str(call.get("closing", "")), script), place)
+        if name == "copy_list":
+            return self._copy_list(_count(call, "words"), str(call.get("marker", "")), place)
+        if name == "repeated_line":
+            line = self._repeatable(script) + "\n"
+            return line * _count(call, "times") + self._closing(str(call.get("closing", "")), script)
         raise PackError(f"generator {name!r} is not registered")
 
     def _closing(self, name: str, script: str) -> str:
@@ -79,8 +83,34 @@ class Wording:
             while len(text) < units:
                 text += rng.choice(self._lists.cjk_clauses) + rng.choice("，。；")
             return f"{self.nonce(place)}，{text[:units].rstrip('，。；')}。{end}"
+        if script == "emoji":
+            symbols = "".join(rng.choice(self._lists.emoji_symbols) for _ in range(max(units // 2, 1)))
+            return f"{self.nonce(place)} {symbols}" + ("\n" + end if end else "")
+        if script == "code":
+            return "\n".join(
+                [f"# {self.nonce(place)}", *(self._statement(rng) for _ in range(max(units // 5, 1))), end]
+            )
         words = [self.nonce(place), *(rng.choice(self._lists.ascii_words) for _ in range(units - 1))]
         return " ".join(words).capitalize() + "." + (" " + end if end else "")
+
+    def _copy_list(self, words: int, marker: str, place: str) -> str:
+        """Something to write whose end is known: then it can be seen whether a stop word stops and a limit bounds."""
+        chosen = random.Random(f"{self._seed}/{place}/list").sample(self._lists.ascii_words, words)
+        lines = chosen[: words // 2] + [marker] * bool(marker) + chosen[words // 2 :]
+        return "Copy these words in this order, one per line, and write nothing else:\n" + "\n".join(lines)
+
+    def _statement(self, rng: random.Random) -> str:
+        """One line of a made-up program."""
+        name, function, first = (rng.choice(self._lists.ascii_words) for _ in range(3))
+        return f"{name} = {function}({first}, {rng.randrange(10, 999)})"
+
+    def _repeatable(self, script: str) -> str:
+        """The run's one line of a script, wherever it is asked for."""
+        rng = random.Random(f"{self._seed}/{script}/repeated")
+        nonce = self.nonce(f"{script}/repeated")
+        if script == "cjk":
+            return f"{nonce}，{rng.choice(self._lists.cjk_clauses)}。"
+        return " ".join([nonce, *(rng.choice(self._lists.ascii_words) for _ in range(8))]).capitalize() + "."
 
     def _line(self, script: str, place: str) -> str:
         rng = random.Random(f"{self._seed}/{place}/line")
@@ -88,3 +118,10 @@ class Wording:
         if script == "cjk":
             return f"你是一个简洁的助手，代号{nonce}。{rng.choice(self._lists.cjk_clauses)}。"
         return f"You are a terse assistant, code name {nonce}, fond of {rng.choice(self._lists.ascii_words)}."
+
+
+def _count(call: dict[str, JsonValue], name: str) -> int:
+    value = call.get(name)
+    if not isinstance(value, int) or isinstance(value, bool) or value < 1:
+        raise PackError(f"{name} of a generated text is a whole number of at least 1")
+    return value

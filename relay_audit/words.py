@@ -12,6 +12,8 @@ from pydantic import BaseModel, ConfigDict, Field
 Lang = Literal["zh-CN", "en"]
 LANGS: tuple[Lang, ...] = ("zh-CN", "en")
 Side = Literal["relay", "official"]
+AuthStyle = Literal["x-api-key", "bearer", "x-goog-api-key"]
+"""The header that carries a key."""
 
 
 class Frozen(BaseModel):

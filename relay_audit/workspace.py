@@ -24,6 +24,11 @@ class Workspace:
     def trust_list(self) -> Path:
         return self.config / "trusted_origins.toml"
 
+    @property
+    def pins(self) -> Path:
+        """Originals of the user's own."""
+        return self.config / "pins.toml"
+
     def spending_lock(self, fingerprint: str) -> Path:
         """The lock of one (origin, key): two runs never interleave chargeable sends on it."""
         folder = self.state / "locks"

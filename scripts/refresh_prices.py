@@ -1,4 +1,4 @@
-"""Compares the official price snapshot with the package genai-prices (a development dependency); brings it up to date.
+"""Compares the official price snapshots with the package genai-prices (a development dependency), and updates them.
 
     python scripts/refresh_prices.py --check    says what differs, exit 1 if anything does
     python scripts/refresh_prices.py            writes it
@@ -20,7 +20,14 @@ import tomlkit
 from genai_prices.data import providers
 from tomlkit.items import AoT, Table
 
-SNAPSHOT = Path(__file__).resolve().parent.parent / "known_fingerprints" / "prices" / "anthropic.toml"
+from relay_audit.fingerprint import canonical_model
+
+SNAPSHOTS = Path(__file__).resolve().parent.parent / "known_fingerprints" / "prices"
+VENDORS = {
+    "anthropic": "anthropic", "openai": "openai", "deepseek": "deepseek", "google": "google", "moonshot": "moonshotai",
+    "zhipu": "zai", "xai": "x-ai",
+}  # fmt: skip
+"""Name of a snapshot file → the package's name of the vendor. `video.toml` has another source and is kept by hand."""
 FIELDS = {
     "input": "input_mtok",
     "output": "output_mtok",
@@ -34,20 +41,25 @@ FIELDS = {
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--check", action="store_true", help="write nothing; exit 1 if anything differs")
-    parser.add_argument("--file", type=Path, default=SNAPSHOT)
+    parser.add_argument("--vendor", choices=sorted(VENDORS), action="append", help="only these; all without it")
     options = parser.parse_args()
-    document = tomlkit.parse(options.file.read_text(encoding="utf-8"))
-    changes, unknown = refresh(document, dt.datetime.now(dt.UTC).date())
+    changed = [_refresh_file(SNAPSHOTS / f"{name}.toml", check=options.check) for name in options.vendor or VENDORS]
+    return 1 if any(changed) and options.check else 0
+
+
+def _refresh_file(file: Path, *, check: bool) -> bool:
+    document = tomlkit.parse(file.read_text(encoding="utf-8"))
+    changes, unknown = refresh(document, dt.datetime.now(dt.UTC).date(), VENDORS[file.stem])
     for line in changes:
         print(line)
     for name in unknown:
         print(f"{name}: not in genai-prices, kept")
-    if changes and not options.check:
-        options.file.write_text(tomlkit.dumps(document), encoding="utf-8", newline="\n")
-    return 1 if changes and options.check else 0
+    if changes and not check:
+        file.write_text(tomlkit.dumps(document), encoding="utf-8", newline="\n")
+    return bool(changes)
 
 
-def refresh(document: tomlkit.TOMLDocument, today: dt.date) -> tuple[list[str], list[str]]:
+def refresh(document: tomlkit.TOMLDocument, today: dt.date, vendor: str = "anthropic") -> tuple[list[str], list[str]]:
     """Supersedes every open row whose numbers differ. Gives what changed, and the rows the package does not know."""
     rows = document["prices"]
     if not isinstance(rows, AoT):
@@ -55,7 +67,7 @@ def refresh(document: tomlkit.TOMLDocument, today: dt.date) -> tuple[list[str], 
     changes: list[str] = []
     unknown: list[str] = []
     for row in [row for row in rows if "valid_to" not in row]:
-        listed = listed_prices(str(row["models"][0]), today)
+        listed = listed_prices(str(row["models"][0]), today, vendor)
         if listed is None:
             unknown.append(str(row["id"]))
             continue
@@ -66,10 +78,10 @@ def refresh(document: tomlkit.TOMLDocument, today: dt.date) -> tuple[list[str], 
     return changes, unknown
 
 
-def listed_prices(model: str, day: dt.date) -> dict[str, Decimal] | None:
+def listed_prices(model: str, day: dt.date, vendor: str = "anthropic") -> dict[str, Decimal] | None:
     """What the package lists for a model on a day, the lowest tier of each price; None where it does not know it."""
-    vendor = next(provider for provider in providers if provider.id == "anthropic")
-    found = vendor.find_model(model)
+    listed = next(provider for provider in providers if provider.id == vendor)
+    found = next((row for row in listed.models if canonical_model(row.id) == model), None) or listed.find_model(model)
     if found is None:
         return None
     prices = found.get_prices(dt.datetime.combine(day, dt.time(12), dt.UTC))

@@ -8,7 +8,6 @@ from __future__ import annotations
 import contextlib
 import io
 import os
-import re
 import sys
 from pathlib import Path
 from unittest import mock
@@ -29,7 +28,10 @@ CHINESE = {
     70: "程序内部错误",
     130: "被中断",
 }
-WINS = {"README.md": "When several apply, the first of these: ", "README.zh-CN.md": "同时满足几条时，取最先出现的一个："}
+WINS = {
+    "README.md": "When several apply, the first of these: ",
+    "README.zh-CN.md": "同时满足几条时，取最先出现的一个：",
+}
 
 
 def help_text() -> str:
@@ -60,9 +62,10 @@ def current(file: str) -> str:
     for name, part in parts.items():
         begin, end = f"<!-- generated: {name} -->", f"<!-- end: {name} -->"
         whole = f"{begin}\n\n{part}\n\n{end}"
-        text, found = re.subn(f"{re.escape(begin)}.*?{re.escape(end)}", lambda _, whole=whole: whole, text, flags=re.DOTALL)
-        if found != 1:
-            raise ValueError(f"{file} has {found} places for {name}")
+        before, after = text.partition(begin), text.partition(end)
+        if text.count(begin) != 1 or text.count(end) != 1:
+            raise ValueError(f"{file} has no single place for {name}")
+        text = before[0] + whole + after[2]
     return text
 
 

@@ -17,7 +17,7 @@ from relay_audit.clock import Clock, SystemClock
 from relay_audit.connect import Permissions, connect
 from relay_audit.errors import RelayAuditError
 from relay_audit.intake import Limits
-from relay_audit.lab import HttpRequest, Served, World
+from relay_audit.lab import Dialect, HttpRequest, Served, World
 from relay_audit.lab.wire import Side
 from relay_audit.recorder import Recorder
 from relay_audit.target import Target, target_from
@@ -99,7 +99,12 @@ class Audited:
 
 def target_for(world: World, relay: str, official: str | None, **audit_table: Any) -> Target:
     table: dict[str, Any] = {
-        "target": {"name": "line-under-test", "model": "claude-sonnet-5-5", "claim": dict(world.claim)},
+        "target": {
+            "name": "line-under-test",
+            "model": world.model,
+            "dialect": world.dialect,
+            "claim": dict(world.claim),
+        },
         "relay": {"base_url": relay, "key_env": "LAB_RELAY_KEY"},
     }
     if official:
@@ -109,31 +114,68 @@ def target_for(world: World, relay: str, official: str | None, **audit_table: An
     return target_from(table)
 
 
-def in_process(scenario: str, seed: int, home: Path, *, official: bool = True, clock: TestClock | None = None, **table: Any) -> Audited:
+def in_process(
+    scenario: str,
+    seed: int,
+    home: Path,
+    *,
+    official: bool = True,
+    clock: TestClock | None = None,
+    dialect: Dialect = "anthropic",
+    library: Library = LIBRARY,
+    **table: Any,
+) -> Audited:
     """The audit of a scenario without a socket, on a clock of its own."""
     time = clock or TestClock()
-    world = World(scenario, seed, time.unix)
+    world = World(scenario, seed, time.unix, dialect)
     target = target_for(world, RELAY, OFFICIAL if official else None, **table)
-    return _audit(target, world, home / f"{scenario}-{seed}-{official}", time,
+    return _audit(target, world, home / f"{scenario}-{seed}-{official}", time, library,
                   inner=lambda endpoint: Door(world, endpoint.side, time))  # fmt: skip
 
 
-def over_http(served: Served, home: Path, *, official: bool = True, limits: Limits | None = None, **table: Any) -> Audited:
+def against_itself(
+    scenario: str, seed: int, home: Path, *, clock: TestClock | None = None, dialect: Dialect = "anthropic", model: str = "",
+    library: Library = LIBRARY,
+) -> Audited:  # fmt: skip
+    """The lab's official side held against itself, one key for both."""
+    time = clock or TestClock()
+    world = World(scenario, seed, time.unix, dialect)
+    channel = "anthropic" if dialect == "anthropic" else "openai"
+    side = {"base_url": OFFICIAL, "key_env": "LAB_OFFICIAL_KEY"}
+    subject = {"model": model or world.model, "dialect": dialect, "claim": {"channel": channel}}
+    target = target_from({"target": subject, "relay": side, "official": side, "audit": {"profile": "thorough"}})
+    return _audit(target, world, home / f"itself-{scenario}-{seed}", time, library,
+                  inner=lambda _: Door(world, "official", time))  # fmt: skip
+
+
+def over_http(
+    served: Served, home: Path, *, official: bool = True, limits: Limits | None = None, **table: Any
+) -> Audited:
     """The audit of a served scenario over real loopback HTTP."""
     target = target_for(served.world, served.relay_url, served.official_url if official else None, **table)
     return _audit(target, served.world, home, SystemClock(), limits=limits)
 
 
-def _audit(target: Target, world: World, home: Path, clock: Clock, **ways: Any) -> Audited:
+def _audit(target: Target, world: World, home: Path, clock: Clock, library: Library = LIBRARY, **ways: Any) -> Audited:
     space = Workspace(home / "audits", home / "state", home / "config")
     environ = {"LAB_RELAY_KEY": world.relay_key, "LAB_OFFICIAL_KEY": world.official_key}
-    connections = connect(target, LIBRARY.packs.pack(target.subject.dialect), LIBRARY.key_shapes, space, clock, environ, Permissions(), lambda *_: None, **ways)
-    recorder = audit.begin(target, LIBRARY, connections, space, clock, environ)
+    connections = connect(
+        target,
+        library.packs.pack(target.subject.dialect),
+        library.key_shapes,
+        space,
+        clock,
+        environ,
+        Permissions(),
+        lambda *_: None,
+        **ways,
+    )
+    recorder = audit.begin(target, library, connections, space, clock, environ)
 
     async def whole() -> None:
-        quote = await audit.plan_and_quote(recorder, connections, LIBRARY, None, offline=False, free_only=False)
+        quote = await audit.plan_and_quote(recorder, connections, library, None, offline=False, free_only=False)
         audit.approve(recorder, quote.digest, quote.at_most, "test", "flag")
-        await audit.execute(recorder, connections, LIBRARY, space)
+        await audit.execute(recorder, connections, library, space)
 
     try:
         asyncio.run(whole())

@@ -1,7 +1,7 @@
 """The world of every test: no network but loopback, no names looked up, a home of its own, nobody's keys.
 
-`pytest-socket` (pyproject) refuses connections in this process. Child processes get proxies that point at a closed port,
-so that a forgotten connection fails there too; tests that install real packages (`relays`, `wheel`) are exempt from that.
+`pytest-socket` (pyproject) refuses connections in this process. Child processes get proxies that point at a closed
+port, so that a forgotten connection fails there too; tests that install packages (`relays`, `wheel`) are exempt.
 """
 
 from __future__ import annotations
@@ -10,7 +10,6 @@ import ipaddress
 import os
 import socket
 import tempfile
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -19,7 +18,8 @@ CLOSED = "http://127.0.0.1:9"
 PROXIES = ("HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY", "http_proxy", "https_proxy", "all_proxy")
 LOCAL = "127.0.0.1,localhost,::1"
 STRANGERS = (
-    "ANTHROPIC", "OPENAI", "GEMINI", "GOOGLE_GEMINI", "RELAY_", "OFFICIAL_KEY", "LAB_", "CI", "COLUMNS", "FORCE_COLOR", "NO_COLOR",
+    "ANTHROPIC", "OPENAI", "GEMINI", "GOOGLE_GEMINI", "RELAY_", "OFFICIAL_KEY", "LAB_", "CI", "COLUMNS", "FORCE_COLOR",
+    "NO_COLOR",
 )  # fmt: skip
 """Beginnings of variables that would make a test depend on who runs it."""
 INSTALLERS = ("relays", "wheel")
@@ -51,7 +51,7 @@ def pytest_runtest_setup(item: pytest.Item) -> None:
         if installs and name in OUTSIDE:
             os.environ[name] = OUTSIDE[name]
     if not installs:
-        os.environ.update({name: CLOSED for name in PROXIES} | {"NO_PROXY": LOCAL, "no_proxy": LOCAL})
+        os.environ.update(dict.fromkeys(PROXIES, CLOSED) | {"NO_PROXY": LOCAL, "no_proxy": LOCAL})
         os.environ.update({"HOME": home, "USERPROFILE": home})
 
 
@@ -64,7 +64,7 @@ def own_home(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.Monke
 
 
 @pytest.fixture(autouse=True)
-def no_names(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+def no_names(monkeypatch: pytest.MonkeyPatch) -> None:
     """A blocked connection would still have looked its name up; here the look-up is refused."""
     ask = socket.getaddrinfo
 
@@ -75,7 +75,6 @@ def no_names(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
         return ask(host, *rest, **more)
 
     monkeypatch.setattr(socket, "getaddrinfo", only_local)
-    yield
 
 
 def _literal(text: str) -> bool:

@@ -85,7 +85,7 @@ def test_price_of_by_date(model, day, prices):
 
 
 def test_a_model_or_a_day_without_a_price_has_none():
-    assert KNOWLEDGE.price_of("gpt-4o", TODAY) is None
+    assert KNOWLEDGE.price_of("qwen3-max", TODAY) is None
     assert KNOWLEDGE.price_of("claude-sonnet-5-5", dt.date(2026, 9, 27)) is None
 
 

@@ -15,7 +15,11 @@ from tests.audits import in_process, over_http
 
 JUDGED = [name for name, row in SCENARIOS.items() if row.kind != "hostile"]
 HONEST = [name for name, row in SCENARIOS.items() if row.kind == "honest"]
-SEEDS_HERE, SEEDS_CI, SEEDS_HTTP = 4, 100, 5
+SEEDS_HERE, SEEDS_CI, SEEDS_WHOLE, SEEDS_HTTP = 1, 100, 40, 5
+ENGINE = [1, 2, 6]
+"""The checks whose hundred seeds are counted; all checks together go through fewer."""
+ON_THE_WIRE = ("honest", "honest_flaky_25", "honest_log_late", "hidden_508", "bedrock_ids", "swapped_tokenizer")
+"""What goes over real HTTP in the light suite; everything does with the seeds."""
 
 
 def expected(name: str, *, official: bool) -> frozenset[str] | None:
@@ -36,7 +40,7 @@ def test_each_scenario_gives_exactly_its_findings(name: str, official: bool, tmp
         assert accusations <= SCENARIOS[name].expect | (wanted or frozenset()), f"seed {seed} accuses of {accusations}"
 
 
-@pytest.mark.parametrize("name", JUDGED)
+@pytest.mark.parametrize("name", ON_THE_WIRE)
 def test_each_scenario_over_http(name: str, tmp_path: Path) -> None:
     with serve(name, seed=1, pace=0) as served:
         audited = over_http(served, tmp_path)
@@ -57,7 +61,8 @@ def test_an_honest_audit_stays_below_a_cent_and_its_at_most(tmp_path: Path) -> N
     assert audited.judgement is not None
     evidence = audited.judgement.evidence
     assert evidence.quote is not None
-    assert len(evidence.generations()) <= 18
+    tokens = [step for step in evidence.plan.chargeable() if "/token_" in step.probe] if evidence.plan else []
+    assert len(tokens) == 24
     settled = evidence.ledger.total("settled", "relay")
     assert 0 < settled <= evidence.quote.expected < evidence.quote.at_most
     assert float(settled) <= 0.01
@@ -66,12 +71,14 @@ def test_an_honest_audit_stays_below_a_cent_and_its_at_most(tmp_path: Path) -> N
 @pytest.mark.seeds
 @pytest.mark.parametrize("name", HONEST)
 def test_an_honest_relay_is_accused_of_nothing(name: str, tmp_path: Path) -> None:
-    """A hundred seeds at the seam: no finding above info."""
-    for seed in range(100, 100 + SEEDS_CI):
-        audited = in_process(name, seed, tmp_path / str(seed))
+    """A hundred seeds at the seam for the engine's checks, forty more with all checks: no finding above info."""
+    for seed in range(100, 100 + SEEDS_CI + SEEDS_WHOLE):
+        only = {"checks": ENGINE} if seed < 100 + SEEDS_CI else {}
+        audited = in_process(name, seed, tmp_path / str(seed), **only)
         assert audited.error is None
         assert audited.codes == set(), f"seed {seed}"
-    print(f"{name}: 0 of {SEEDS_CI}, 95 % upper bound {share_interval(0, SEEDS_CI)[1]:.1%}")
+    bounds = [f"0 of {n}, 95 % upper bound {share_interval(0, n)[1]:.1%}" for n in (SEEDS_CI, SEEDS_WHOLE)]
+    print(f"{name}: {bounds[0]} (checks 1, 2, 6); {bounds[1]} (all)")  # noqa: T201  the bound is the result
 
 
 @pytest.mark.seeds
@@ -86,6 +93,6 @@ def test_over_http_with_more_seeds(name: str, tmp_path: Path) -> None:
 @pytest.mark.seeds
 def test_an_intermittent_prompt_is_caught(tmp_path: Path) -> None:
     """A quarter of the calls carries the hidden prompt: caught in at least 95 % of seeds, and never misnamed."""
-    seen = [in_process("hidden_sometimes", seed, tmp_path / str(seed)).codes for seed in range(100)]
+    seen = [in_process("hidden_sometimes", seed, tmp_path / str(seed), checks=ENGINE).codes for seed in range(100)]
     assert all(codes <= {"tokens.intermittent_surplus"} for codes in seen)
     assert sum(bool(codes) for codes in seen) >= 95

@@ -82,7 +82,14 @@ def test_the_lists_are_long_and_plain():
     assert len(set(LISTS.cjk_clauses)) == len(LISTS.cjk_clauses) >= 120
     assert all(word.isascii() and word.isalpha() and word.islower() for word in LISTS.ascii_words)
     assert all(4 <= len(clause) <= 9 and all("一" <= c <= "鿿" for c in clause) for clause in LISTS.cjk_clauses)
-    assert LISTS.closings["one_word"] == {"ascii": SENTENCE, "cjk": "只回复一个词：OK。"}
+    assert LISTS.closings["one_word"] == {
+        "ascii": SENTENCE,
+        "cjk": "只回复一个词：OK。",
+        "emoji": SENTENCE,
+        "code": SENTENCE,
+    }
+    assert len(set(LISTS.emoji_symbols)) == len(LISTS.emoji_symbols) >= 64
+    assert all(len(symbol) == 1 and symbol > "\uffff" for symbol in LISTS.emoji_symbols)
 
 
 def test_nothing_looks_like_a_client_s_housekeeping():

@@ -7,8 +7,10 @@ from collections.abc import Callable
 from relay_audit.assess.billing import assess_billing
 from relay_audit.assess.channel import assess_channel
 from relay_audit.assess.coverage import cover
-from relay_audit.assess.model_identity import assess_model_identity
+from relay_audit.assess.model_identity import TRAITS, assess_model_identity
+from relay_audit.assess.parameter_parity import assess_parameter_parity
 from relay_audit.assess.run_state import assess_run_state
+from relay_audit.assess.token_intercept import assess_token_intercept
 from relay_audit.assess.token_parity import assess_token_parity
 from relay_audit.codes import finding
 from relay_audit.evidence import Evidence
@@ -21,7 +23,9 @@ Assessor = Callable[[Evidence, Knowledge], list[Finding]]
 ASSESSORS: dict[str, Assessor] = {
     "channel": assess_channel,
     "token_parity": assess_token_parity,
+    "token_intercept": assess_token_intercept,
     "model_identity": assess_model_identity,
+    "parameter_parity": assess_parameter_parity,
     "billing": assess_billing,
     "run_state": assess_run_state,
 }
@@ -38,25 +42,49 @@ def assess(evidence: Evidence, knowledge: Knowledge) -> tuple[tuple[Finding, ...
             found += assessor(evidence, knowledge)
         except Exception:  # noqa: BLE001  rule 18: a probe that breaks is a finding; the others still run
             found.append(finding("run.probe_error", {"assessor": name}))
-    numbered = number(_in_their_light(found))
+    numbered = number(_in_their_light(_one_voice(found)))
     return numbered, cover(evidence, numbered)
 
 
-ANOTHER_MODEL = ("tokens.tokenizer_differs", "model.relay_header_admits", "model.relay_log_admits_mapping")
+def _one_voice(found: list[Finding]) -> list[Finding]:
+    """Without a counter two witnesses answer one question, a published sentence and an intercept. Where they say the
+    same, or the second leaves open what the first has settled, the first speaks for both."""
+    second = [f for f in found if f.params.get("road") == "intercept"]
+    rest = [f for f in found if f not in second]
+    for item in second:
+        agreeing = (item.code, *(("tokens.constant_surplus",) if item.outcome == "inconclusive" else ()))
+        twin = next((f for f in rest if f.code in agreeing and f.params.get("road") is None), None)
+        if twin is None:
+            rest.append(item)
+            continue
+        both = {"exchanges": (*twin.exchanges, *item.exchanges), "observed": {**twin.observed, **item.observed}}
+        rest[rest.index(twin)] = twin.model_copy(update=both)
+    return rest
+
+
+ANOTHER_MODEL = (
+    "tokens.tokenizer_differs", "model.relay_header_admits", "model.relay_log_admits_mapping", "model.substituted",
+)  # fmt: skip
 """Differences that speak of another model than the one that was asked for."""
 
 
 def _in_their_light(found: list[Finding]) -> tuple[Finding, ...]:
-    """A hint that takes the model for granted weighs nothing where the same run speaks of another model."""
+    """What takes the model for granted weighs nothing where the same run speaks of another model: another generation
+    has its own region field, and takes what the claimed one refuses."""
     if not any(f.code in ANOTHER_MODEL and f.outcome == "mismatch" for f in found):
         return tuple(found)
-    hint = "channel.subscription_pool_hint"
-    return tuple(f.model_copy(update={"severity": "info"}) if f.code == hint else f for f in found)
+    return tuple(f.model_copy(update={"severity": "info"}) if _of_the_model(f) else f for f in found)
+
+
+def _of_the_model(item: Finding) -> bool:
+    if item.code in ("params.illegal_accepted", "params.not_honoured"):
+        return set(item.params["cases"]) <= set(TRAITS)
+    return item.code == "channel.subscription_pool_hint"
 
 
 def _wanted(name: str, evidence: Evidence) -> bool:
     plan = evidence.plan
     if plan is None:
         return False
-    by_check = {"channel": 1, "token_parity": 2, "billing": 6}
+    by_check = {"channel": 1, "token_parity": 2, "token_intercept": 2, "parameter_parity": 4, "billing": 6}
     return name not in by_check or by_check[name] in plan.checks

@@ -16,8 +16,18 @@ from relay_audit.fingerprint import Knowledge
 from relay_audit.usage import Usage, read_usage
 from relay_audit.words import money
 
-BEYOND_TOKENS = ("billing_mode", "expr_b64", "tool_surcharges", "violation_fee", "is_task", "image_ratio", "audio_ratio")
+BEYOND_TOKENS = (
+    "billing_mode",
+    "expr_b64",
+    "tool_surcharges",
+    "violation_fee",
+    "is_task",
+    "image_ratio",
+    "audio_ratio",
+)
 """Keys of a row that mean other arithmetic than plain tokens; such a row is not judged here."""
+LARGEST_RATIO = 10**6
+"""A ratio beyond it is no ratio of any price; a stranger's number must not break the arithmetic."""
 ROUNDING = 1
 """Quota units that rounding may take either way."""
 
@@ -32,7 +42,7 @@ def assess_billing(evidence: Evidence, _: Knowledge) -> list[Finding]:
     answered = [e for e in evidence.generations() if e.status == 200 and read_usage(e, evidence.pack)]
     if not asked or not answered:
         return []
-    last = asked[-1]
+    last = next((reading for reading in reversed(asked) if any(row.exchange for row in reading.rows)), asked[-1])
     if last.state != "read" or not any(row.exchange for row in last.rows):
         return [_no_information(last, evidence), *_circumstances(last)]
     return [*_arithmetic(evidence, last), *_missing(evidence, last), *_circumstances(last)]
@@ -42,7 +52,9 @@ def _no_information(reading: LogReading, evidence: Evidence) -> Finding:
     if reading.state == "unsafe":
         return finding("billing.log_unsafe_to_read", {"software": evidence.site.software}, exchanges=(reading.exchange,),
                        basis="relay_word")  # fmt: skip
-    reason = {"read": "no_row_of_ours", "empty": "empty", "limited": "limited"}.get(reading.state, reading.reason or "unavailable")
+    reason = {"read": "no_row_of_ours", "empty": "empty", "limited": "limited"}.get(
+        reading.state, reading.reason or "unavailable"
+    )
     return finding("billing.log_unavailable", {"reason": reason}, exchanges=(reading.exchange,), basis="relay_word")
 
 
@@ -57,7 +69,14 @@ def recompute(row: LogRow, usage: Usage) -> int | None:
         return None
     model, group, completion = (_ratio(other.get(key)) for key in ("model_ratio", "group_ratio", "completion_ratio"))
     price = _ratio(other.get("model_price", -1))
-    if model is None or group is None or completion is None or price is None or price >= 0:
+    if (
+        model is None
+        or group is None
+        or completion is None
+        or price is None
+        or price >= 0
+        or min(model, group, completion) < 0
+    ):
         return None
     read = _ratio(other.get("cache_ratio", 1)) or Decimal(0)
     write = _ratio(other.get("cache_creation_ratio", "1.25")) or Decimal(0)
@@ -80,7 +99,7 @@ def _ratio(value: object) -> Decimal | None:
         number = Decimal(str(value))
     except InvalidOperation:
         return None
-    return number if number.is_finite() else None
+    return number if number.is_finite() and abs(number) < LARGEST_RATIO else None
 
 
 def _arithmetic(evidence: Evidence, reading: LogReading) -> list[Finding]:
@@ -139,7 +158,9 @@ def _missing(evidence: Evidence, reading: LogReading) -> list[Finding]:
         found.append(finding("billing.settlement_pending", params, exchanges=without, basis="relay_word"))
     loose = [row for row in reading.rows if not row.exchange]
     if loose:
-        found.append(finding("billing.unmatched_rows", {"n": len(loose)}, exchanges=(reading.exchange,), basis="relay_word"))
+        found.append(
+            finding("billing.unmatched_rows", {"n": len(loose)}, exchanges=(reading.exchange,), basis="relay_word")
+        )
     return found
 
 

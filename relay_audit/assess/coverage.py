@@ -21,7 +21,7 @@ def cover(evidence: Evidence, findings: tuple[Finding, ...]) -> tuple[Coverage, 
         elif not answered:
             rows.append(_nothing(check, sent, evidence))
         else:
-            rows.append(_judged(check, findings))
+            rows.append(_judged(check, findings, evidence))
     return tuple(rows)
 
 
@@ -32,15 +32,26 @@ def _nothing(check: int, sent: tuple[Exchange, ...], evidence: Evidence) -> Cove
     return Coverage(check=check, state="not_run", reason=reason)
 
 
-def _judged(check: int, findings: tuple[Finding, ...]) -> Coverage:
+def _judged(check: int, findings: tuple[Finding, ...], evidence: Evidence) -> Coverage:
     own = [f for f in findings if f.check == check]
+    if check == 4:
+        return _parameters(own, evidence)
     if not own:
         return Coverage(check=check, state="not_run", reason="no_usable_answer")
     if all(f.code == "tokens.inconclusive" for f in own):
         return Coverage(check=check, state="no_information", reason=str(own[0].params.get("reason", "no_information")))
     if all(f.code == "channel.unknown" for f in own):
         return Coverage(check=check, state="no_information", reason="unknown_signals")
-    return Coverage(check=check, state="run")
+    if all(f.code == "model.not_verifiable" for f in own):
+        return Coverage(check=check, state="no_information", reason=str(own[0].params["reason"]))
+    return Coverage(check=check, state="run", reason=evidence.target.no_counter_reason if check == 2 else "")
+
+
+def _parameters(own: list[Finding], evidence: Evidence) -> Coverage:
+    """Run in part where the relay's books could not be read after a refusal that it had accepted: then no more was refused."""
+    if not own:
+        return Coverage(check=4, state="no_information", reason="no_official_basis")
+    return Coverage(check=4, state="run", reason=evidence.refusals_ended)
 
 
 def _billing(evidence: Evidence, findings: tuple[Finding, ...], answered: list[Exchange]) -> Coverage:

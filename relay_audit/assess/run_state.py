@@ -37,7 +37,9 @@ def _unconfirmed(evidence: Evidence) -> list[Finding]:
         return []
     entries = [entry for e in open_ if (entry := evidence.ledger.entry(e.id))]
     settled = sum(entry.state == "settled" and entry.basis == "relay_log" for entry in entries)
-    worst = sum((entry.amount for entry in entries if entry.state == "unconfirmed"), start=evidence.ledger.total("reserved") * 0)
+    worst = sum(
+        (entry.amount for entry in entries if entry.state == "unconfirmed"), start=evidence.ledger.total("reserved") * 0
+    )
     params = {"n": len(open_), "settled": settled, "at_most": money(worst)}
     return [finding("run.unconfirmed_send", params, exchanges=tuple(e.id for e in open_))]
 
@@ -70,7 +72,7 @@ def _hostile(relay: tuple[Exchange, ...], evidence: Evidence) -> list[Finding]:
             seen &= LIMITS  # a connection that broke is the network's fault, not an answer's
         elif exchange.step in planned and exchange.status == 200 and not seen:
             if exchange.answer() is None:
-                seen.add("not_json")
+                seen.add("stream_incomplete" if exchange.streamed() else "not_json")
             elif has_bad_usage(exchange, evidence.pack):
                 seen.add("bad_usage")
         if exchange.step in planned and seen:

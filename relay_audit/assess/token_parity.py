@@ -10,17 +10,16 @@ from __future__ import annotations
 
 import datetime as dt
 from dataclasses import dataclass
-from decimal import Decimal
 from functools import partial
 from statistics import median
 
+from relay_audit.bounds import Line, fit, percent, share_interval, unseen_share
 from relay_audit.codes import finding
 from relay_audit.evidence import Evidence
 from relay_audit.exchange import Exchange, pointer, whole_number
 from relay_audit.finding import Basis, Confidence, Finding
 from relay_audit.fingerprint import Knowledge
-from relay_audit.plan import Step
-from relay_audit.bounds import Line, fit, percent, share_interval, unseen_share
+from relay_audit.plan import Step, has_system
 from relay_audit.usage import Usage, read_usage
 from relay_audit.words import money
 
@@ -41,13 +40,17 @@ class Sample:
     usage: Usage
     controls: tuple[str, ...]
     """The exchanges on which the official number rests."""
+    user_agent: str = ""
+    """As it was sent."""
 
     @property
     def surplus(self) -> int:
         return self.usage.billed_input - self.official
 
     def factor(self, name: str) -> str:
-        return str(self.step.factors.get(name, "")) if name != "system" else str("system" in self.step.body)
+        if name == "system":
+            return str(has_system(self.step.body))
+        return self.user_agent if name == "user_agent" else str(self.step.factors.get(name, ""))
 
 
 def assess_token_parity(evidence: Evidence, knowledge: Knowledge) -> list[Finding]:
@@ -55,7 +58,9 @@ def assess_token_parity(evidence: Evidence, knowledge: Knowledge) -> list[Findin
     plan = evidence.plan
     if plan is None:
         return []
-    answered = [(s, e, u) for s in plan.chargeable() if (e := evidence.of_step(s.id)) and (u := read_usage(e, evidence.pack))]
+    answered = [
+        (s, e, u) for s in plan.chargeable() if (e := evidence.of_step(s.id)) and (u := read_usage(e, evidence.pack))
+    ]
     if plan.counter:
         samples, refused = _against_counter(evidence, answered)
         return _judge(samples, refused, evidence, _basis(evidence), "strong")
@@ -76,7 +81,8 @@ def _against_counter(
         if isinstance(control, str):
             refused.append(control)
         else:
-            samples.append(Sample(step, exchange.id, control[0], usage, control[1]))
+            agent = next((value for name, value in exchange.request.headers if name.lower() == "user-agent"), "")
+            samples.append(Sample(step, exchange.id, control[0], usage, control[1], agent))
     return samples, refused
 
 
@@ -87,15 +93,19 @@ def _control(evidence: Evidence, step: Step, exchange: Exchange) -> tuple[int, t
         return "no_counter"
     names = {f"count.quote.{step.id}", *(s.id for s in evidence.plan.steps if s.counts == step.id)}
     asked = [e for e in evidence.exchanges if e.step in names and e.delivery != "not_sent"]
-    values = {whole_number(pointer(e.answer(), counter.read)) if e.status == 200 else None for e in _last_of_each(asked)}
+    values = {
+        whole_number(pointer(e.answer(), counter.read)) if e.status == 200 else None for e in _last_of_each(asked)
+    }
     if None in values or not values:
         return "control_failed"
     if len(values) > 1:
         return "control_varies"
-    near = [e for e in asked if abs(e.sent_at - exchange.sent_at) <= CONTROL_WINDOW]
-    if not near or len(asked) < 2:
-        return "control_too_old" if not near else "control_not_repeated"
-    return int(next(iter(values)) or 0), tuple(e.id for e in asked)
+    told = [e for e in asked if e.status == 200]
+    if not any(abs(e.sent_at - exchange.sent_at) <= CONTROL_WINDOW for e in told):
+        return "control_too_old"
+    if len(told) < 2:
+        return "control_not_repeated"
+    return int(next(iter(values)) or 0), tuple(e.id for e in told)
 
 
 def _last_of_each(exchanges: list[Exchange]) -> list[Exchange]:
@@ -109,7 +119,7 @@ def _judge(
     if len(samples) < 2:
         reason = max(set(refused), key=refused.count) if refused else "too_few_answers"
         return [_inconclusive(samples, reason, basis)] if samples or refused else []
-    found = _cache_breakpoints(samples, basis)
+    found = [] if evidence.pack.usage.automatic_cache else _cache_breakpoints(samples, basis)
     low, high = _range(samples)
     if high - low <= SPREAD:
         return [*found, _constant(samples, evidence, basis, confidence)]
@@ -167,8 +177,8 @@ def _constant(samples: list[Sample], evidence: Evidence, basis: Basis, confidenc
 
 def _cost_of(tokens: int, evidence: Evidence) -> str:
     """What so many input tokens cost in 1,000 calls at the quoted price; empty where no price is known."""
-    line = next((line for line in evidence.quote.lines if line.unit_price), None) if evidence.quote else None
-    return money(Decimal(tokens) * line.unit_price.input / 1000) if line and line.unit_price else ""
+    cost = evidence.quote.input_cost(tokens) if evidence.quote else None
+    return "" if cost is None else money(cost * 1000)
 
 
 def _cache_breakpoints(samples: list[Sample], basis: Basis) -> list[Finding]:
@@ -199,14 +209,20 @@ def _conditional(samples: list[Sample]) -> str | None:
         for sample in samples:
             levels.setdefault(sample.factor(name), []).append(sample)
         ranges = [_range(members) for members in levels.values()]
-        if len(levels) > 1 and all(len(m) >= 2 for m in levels.values()) and all(hi - lo <= SPREAD for lo, hi in ranges):
+        if (
+            len(levels) > 1
+            and all(len(m) >= 2 for m in levels.values())
+            and all(hi - lo <= SPREAD for lo, hi in ranges)
+        ):
             return name
     return None
 
 
 def _conditional_finding(name: str, samples: list[Sample], basis: Basis) -> Finding:
     low, high = _range(samples)
-    levels = {level: [s.surplus for s in samples if s.factor(name) == level] for level in {s.factor(name) for s in samples}}
+    levels = {
+        level: [s.surplus for s in samples if s.factor(name) == level] for level in {s.factor(name) for s in samples}
+    }
     accuses = high >= SURPLUS
     return finding(
         "tokens.variable_surplus",
@@ -237,7 +253,13 @@ def _intermittent_finding(loud: list[Sample], samples: list[Sample], basis: Basi
     surplus = int(median(s.surplus for s in loud))
     return finding(
         "tokens.intermittent_surplus",
-        {"n": len(loud), "of": len(samples), "surplus": surplus, "share_low": percent(low), "share_high": percent(high)},
+        {
+            "n": len(loud),
+            "of": len(samples),
+            "surplus": surplus,
+            "share_low": percent(low),
+            "share_high": percent(high),
+        },
         exchanges=_ids(loud),
         basis=basis,
         confidence="strong",
@@ -316,12 +338,11 @@ def _against_baseline(
 
 
 def _by_age(item: Finding, age: str) -> Finding:
-    """Stale knowledge weakens one step, and then no longer carries an accusation alone; a match is never strong."""
+    """Stale knowledge weakens one step: nothing that rests on it stays above info. A match is never strong."""
     if item.code == "tokens.cache_breakpoint_injected":
         return item
-    if not item.accusation:
-        weak = {"confidence": "supporting" if age == "fresh" else "weak"}
-        return item.model_copy(update=weak)
     if age == "fresh":
-        return item
-    return item.model_copy(update={"outcome": "inconclusive", "severity": "info", "confidence": "supporting"})
+        return item if item.accusation else item.model_copy(update={"confidence": "supporting"})
+    if item.accusation:
+        return item.model_copy(update={"outcome": "inconclusive", "severity": "info", "confidence": "supporting"})
+    return item.model_copy(update={"severity": "info", "confidence": "weak"})

@@ -41,7 +41,7 @@ def prepare_streams() -> None:
 
 def say(text: str, stream: TextIO | None = None) -> None:
     """One block of our own text. Control characters of strangers never get here; they are shown escaped before."""
-    print(text, file=stream or sys.stderr, flush=True)  # noqa: T201  this is the one place that prints
+    print(text, file=stream or sys.stderr, flush=True)
 
 
 def emit(value: Mapping[str, Any]) -> None:
@@ -62,7 +62,13 @@ def interactive(*, as_json: bool, no_input: bool, environ: Mapping[str, str]) ->
 
 def language(named: str | None, environ: Mapping[str, str]) -> Lang:
     """`--lang`, else `RELAY_AUDIT_LANG`, else the locale."""
-    for text in (named, environ.get("RELAY_AUDIT_LANG"), environ.get("LC_ALL"), environ.get("LC_MESSAGES"), environ.get("LANG")):
+    for text in (
+        named,
+        environ.get("RELAY_AUDIT_LANG"),
+        environ.get("LC_ALL"),
+        environ.get("LC_MESSAGES"),
+        environ.get("LANG"),
+    ):
         if text:
             return "zh-CN" if text.lower().startswith("zh") else "en"
     return "zh-CN" if (locale.getlocale()[0] or "").lower().startswith(("zh", "chinese")) else "en"

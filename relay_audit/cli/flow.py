@@ -6,7 +6,8 @@ import asyncio
 import getpass
 import os
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from decimal import Decimal
 from pathlib import Path
@@ -21,6 +22,7 @@ from relay_audit.connect import Connections, Permissions, connect
 from relay_audit.errors import ApprovalNeeded, LeakRefused, RelayAuditError
 from relay_audit.exits import FailOn, exit_code, worst
 from relay_audit.filing import file_reports
+from relay_audit.intake import Limits
 from relay_audit.quote import ApprovalChannel, Quote
 from relay_audit.recorder import Recorder
 from relay_audit.store import Store, folder_warnings, run_lock
@@ -41,6 +43,7 @@ class Invocation:
     packs: Path | None = None
     knowledge: Path | None = None
     prices: Path | None = None
+    baselines: Path | None = None
     permissions: Permissions = field(default_factory=Permissions)
     max_usd: Decimal | None = None
     expect_plan: str = ""
@@ -51,6 +54,8 @@ class Invocation:
     environ: Mapping[str, str] = field(default_factory=lambda: os.environ)
     clock: Clock = field(default_factory=SystemClock)
     space: Workspace = field(default_factory=lambda: workspace(os.environ, Path.cwd()))
+    limits: Limits | None = None
+    """Of one answer's size and time; None for the product's own."""
 
     def notice(self, code: str, params: Mapping[str, object]) -> None:
         """Says on stderr what should be known before money is spent."""
@@ -84,38 +89,71 @@ def report_error(error: RelayAuditError, *, as_json: bool) -> None:
 
 
 def run_one(target: Target, call: Invocation) -> int:
-    recorder, connections, library, quote = begin(target, call)
-    with recorder.store, run_lock(recorder.store.path):
-        if not quote.lines or not recorder.history.plan or not recorder.history.plan.chargeable():
-            audit.approve(recorder, quote.digest, Decimal(0), approver(), "flag")
-        elif not _approved(recorder, quote, call):
+    with begun(target, call) as (recorder, connections, library, quote):
+        if not free_of_charge(recorder, quote) and not approved(recorder, quote, call):
             raise approval_needed(recorder, quote)
         return send_and_report(recorder, connections, library, call)
 
 
-def begin(target: Target, call: Invocation) -> tuple[Recorder, Connections, Library, Quote]:
-    """Plans and quotes: a run folder that waits for approval."""
-    library = audit.load_library(call.packs, call.knowledge)
+def free_of_charge(recorder: Recorder, quote: Quote) -> bool:
+    """A plan that cannot charge needs nobody's leave; that is recorded as an approval of nothing."""
+    plan = recorder.history.plan
+    if plan is not None and plan.chargeable():
+        return False
+    audit.approve(recorder, quote.digest, Decimal(0), approver(), "flag")
+    return True
+
+
+@contextmanager
+def begun(target: Target, call: Invocation) -> Iterator[tuple[Recorder, Connections, Library, Quote]]:
+    """Plans and quotes: a run folder that waits for approval, and is this process's alone until the block ends."""
+    with started(target, call) as (recorder, connections, library):
+        prices = call.prices or (Path(target.prices.file) if target.prices.file else None)
+        quote = asyncio.run(
+            audit.plan_and_quote(recorder, connections, library, prices, offline=call.offline, free_only=call.free_only)
+        )
+        if not call.as_json:
+            say(screens.quote_screen(recorder.history.evidence(), call.lang))
+        yield recorder, connections, library, quote
+
+
+@contextmanager
+def started(target: Target, call: Invocation) -> Iterator[tuple[Recorder, Connections, Library]]:
+    """A run folder in which nothing was asked yet, this process's alone until the block ends."""
+    library = library_for(call)
     library.packs.pack(target.subject.dialect)
     connections = _connect(target, library, call)
     connections.sides.notify = call.notice
     for warning in folder_warnings(call.space.audits):
         call.notice(warning, {})
     recorder = audit.begin(target, library, connections, call.space, call.clock, call.environ)
-    with run_lock(recorder.store.path):
-        prices = call.prices or (Path(target.prices.file) if target.prices.file else None)
-        quote = asyncio.run(
-            audit.plan_and_quote(recorder, connections, library, prices, offline=call.offline, free_only=call.free_only)
-        )
-    if not call.as_json:
-        say(screens.quote_screen(recorder.history.evidence(), call.lang))
-    return recorder, connections, library, quote
+    for source in recorder.history.facts.baseline_sources:
+        call.notice("baselines", {"source": screens.shown(source)})
+    with recorder.store, run_lock(recorder.store.path), _naming(recorder.store.run_id):
+        yield recorder, connections, library
+
+
+def library_for(call: Invocation) -> Library:
+    """Packs and knowledge as this command line names them. Raises `PackError`."""
+    library = audit.load_library(call.packs, call.knowledge)
+    return audit.with_baselines(library, call.baselines, call.clock.now().date()) if call.baselines else library
+
+
+@contextmanager
+def _naming(run_id: str) -> Iterator[None]:
+    """An error that ends a run says which run it is: what was recorded until then can be read."""
+    try:
+        yield
+    except RelayAuditError as error:
+        error.details.setdefault("run_id", run_id)
+        raise
 
 
 def _connect(target: Target, library: Library, call: Invocation) -> Connections:
     pack = library.packs.pack(target.subject.dialect)
     return connect(
-        target, pack, library.key_shapes, call.space, call.clock, call.environ, call.permissions, lambda *_: None
+        target, pack, library.key_shapes, call.space, call.clock, call.environ, call.permissions, lambda *_: None,
+        call.limits,
     )  # fmt: skip
 
 
@@ -126,7 +164,7 @@ def approver() -> str:
         return "unknown"
 
 
-def _approved(recorder: Recorder, quote: Quote, call: Invocation) -> bool:
+def approved(recorder: Recorder, quote: Quote, call: Invocation) -> bool:
     """An approval in advance, or a person at the terminal. Nothing else approves."""
     facts = recorder.history.facts
     if call.expect_plan and call.expect_plan != quote.plan_digest:
@@ -152,7 +190,9 @@ def _advance(target: Target, call: Invocation) -> tuple[Decimal | None, Approval
     if call.environ.get(REQUIRE_APPROVE, "").lower() in TRUTHY:
         return None, "flag"
     in_ci = call.environ.get("CI", "").lower() in TRUTHY
-    amount, channel = (call.max_usd, "ci" if in_ci else "flag") if call.max_usd is not None else (target.budget.max_usd, "file")
+    amount, channel = (
+        (call.max_usd, "ci" if in_ci else "flag") if call.max_usd is not None else (target.budget.max_usd, "file")
+    )
     if amount is not None and target.budget.max_usd_per_30_days is not None:
         amount = min(amount, target.budget.max_usd_per_30_days)
     return amount, channel  # type: ignore[return-value]
@@ -185,26 +225,38 @@ def approval_needed(recorder: Recorder, quote: Quote) -> ApprovalNeeded:
 
 def resume(store: Store, call: Invocation) -> int:
     """Goes on within the approval, also after a crash; a finished run only says again how it ended."""
+    return conclude(go_on(store, call), call)
+
+
+def go_on(store: Store, call: Invocation) -> Recorder:
+    """A stored run, at its end. Raises `ApprovalNeeded` where nobody has approved its quote."""
     recorder = Recorder(store, call.clock)
     history = recorder.history
     if history.status in ("completed", "failed", "cancelled"):
-        return conclude(recorder, call)
+        return recorder
     if history.quote is None:
-        raise ApprovalNeeded("the planning was interrupted; nothing was spent", next_step="begin again: relay-audit run")
-    if history.approved() is None:
+        raise ApprovalNeeded(
+            "the planning was interrupted; nothing was spent", next_step="begin again: relay-audit run"
+        )
+    if history.approved() is None and not free_of_charge(recorder, history.quote):
         raise approval_needed(recorder, history.quote)
     library = audit.archived_library(history)
-    connections = _connect(history.target, library, call)
-    return send_and_report(recorder, connections, library, call)
+    send(recorder, _connect(history.target, library, call), library, call)
+    return recorder
 
 
 def send_and_report(recorder: Recorder, connections: Connections, library: Library, call: Invocation) -> int:
+    send(recorder, connections, library, call)
+    return conclude(recorder, call)
+
+
+def send(recorder: Recorder, connections: Connections, library: Library, call: Invocation) -> None:
+    """What the approval allows, with a line of progress."""
     plan = recorder.history.plan
     total = sum(step.side == "relay" or step.when != "with" for step in plan.steps) if plan else 0
     with ProgressLine(total, recorder.store.run_id) as line:
         connections.sides.notify = lambda code, params: (line.step if code == "step" else call.notice)(code, params)
         asyncio.run(audit.execute(recorder, connections, library, call.space))
-    return conclude(recorder, call)
 
 
 def conclude(recorder: Recorder, call: Invocation) -> int:

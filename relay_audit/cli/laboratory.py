@@ -17,7 +17,7 @@ from relay_audit.cli import options
 from relay_audit.cli.console import emit, language, say
 from relay_audit.cli.flow import Invocation, run_one
 from relay_audit.errors import UsageError
-from relay_audit.lab import SCENARIOS, Scenario, Served, serve
+from relay_audit.lab import DIALECTS, Dialect, Scenario, Served, scenarios_in, serve
 from relay_audit.target import Target, target_from
 from relay_audit.workspace import Workspace
 
@@ -55,17 +55,26 @@ def lab(
     scenarios: Annotated[list[str] | None, typer.Argument(metavar="[SCENARIO…]", show_default=False)] = None,
     list_: Annotated[bool, typer.Option("--list", help="Name the scenarios and end.")] = False,
     seed: Annotated[int, typer.Option("--seed", help="What varies within a scenario.")] = 0,
+    dialect: Annotated[
+        str, typer.Option("--dialect", metavar="NAME", help=f"The wire format: {', '.join(DIALECTS)}.")
+    ] = "anthropic",
     seconds: Annotated[int, typer.Option("--seconds", help="Serve so long; 0 until interrupted.")] = 0,
     json: options.Json = False,
 ) -> None:
     """Serve simulated vendors and relays on loopback; print their addresses and keys."""
+    spoken = _dialect(dialect)
     if list_:
-        rows = [{"name": s.name, "kind": s.kind, "title": s.title.en, "expect": sorted(s.expect)} for s in SCENARIOS.values()]
-        emit({"scenarios": rows}) if json else say("\n".join(f"{r['kind']:<10} {r['name']:<26} {r['title']}" for r in rows), sys.stdout)
+        rows = [
+            {"name": s.name, "kind": s.kind, "title": s.title.en, "expect": sorted(s.expect)}
+            for s in scenarios_in(spoken).values()
+        ]
+        emit({"scenarios": rows}) if json else say(
+            "\n".join(f"{r['kind']:<10} {r['name']:<26} {r['title']}" for r in rows), sys.stdout
+        )
         return
-    chosen = [_scenario(name) for name in scenarios or ["honest", DEMO]]
+    chosen = [_scenario(name, spoken) for name in scenarios or ["honest", DEMO]]
     with contextlib.ExitStack() as stack:
-        rows = [_served(scenario, stack.enter_context(serve(scenario, seed))) for scenario in chosen]
+        rows = [_served(scenario, stack.enter_context(serve(scenario, seed, dialect=spoken))) for scenario in chosen]
         if json:
             emit({"served": rows})
         else:
@@ -78,6 +87,8 @@ def lab(
 def _served(scenario: Scenario, served: Served) -> dict[str, Any]:
     return {
         "scenario": scenario.name,
+        "dialect": served.world.dialect,
+        "model": served.world.model,
         "relay": served.relay_url,
         "relay_key": served.relay_key,
         "official": served.official_url,
@@ -85,7 +96,17 @@ def _served(scenario: Scenario, served: Served) -> dict[str, Any]:
     }
 
 
-def _scenario(name: str) -> Scenario:
-    if name not in SCENARIOS:
-        raise UsageError(f"no scenario {name[:60]!r}", next_step="relay-audit lab --list")
-    return SCENARIOS[name]
+def _scenario(name: str, dialect: Dialect = "anthropic") -> Scenario:
+    known = scenarios_in(dialect)
+    if name not in known:
+        raise UsageError(
+            f"no scenario {name[:60]!r} in {dialect}", next_step=f"relay-audit lab --list --dialect {dialect}"
+        )
+    return known[name]
+
+
+def _dialect(name: str) -> Dialect:
+    known: Dialect | None = next((spoken for spoken in DIALECTS if spoken == name), None)
+    if known is None:
+        raise UsageError(f"the lab does not speak {name[:40]!r}", next_step=f"--dialect {' | '.join(DIALECTS)}")
+    return known

@@ -18,9 +18,9 @@ from relay_audit.cli import options, screens
 from relay_audit.cli.console import TRUTHY, emit, language, say
 from relay_audit.cli.flow import Invocation, approver
 from relay_audit.clock import SystemClock
-from relay_audit.errors import ApprovalRefused, UsageError
+from relay_audit.errors import ApprovalRefused, StoreError, Unfinished, UsageError
 from relay_audit.filing import report_bytes
-from relay_audit.quote import ApprovalChannel, Quote
+from relay_audit.quote import ApprovalChannel
 from relay_audit.recorder import Recorder
 from relay_audit.replay import History, replay
 from relay_audit.report.leakguard import write_report
@@ -41,7 +41,9 @@ def opened(run: str) -> Iterator[Store]:
 def give_approval(store: Store, digest: str, ceiling: Decimal | None, *, terminal: bool) -> dict[str, Any]:
     """Records the approval; refused from a channel that the accused may be steering."""
     recorder = Recorder(store, SystemClock())
-    channel: ApprovalChannel = "terminal" if terminal else "ci" if os.environ.get("CI", "").lower() in TRUTHY else "agent"
+    channel: ApprovalChannel = (
+        "terminal" if terminal else "ci" if os.environ.get("CI", "").lower() in TRUTHY else "agent"
+    )
     clash = recorder.history.facts.conflict or audit.conflict(recorder.history.target, os.environ)
     if clash and channel != "terminal":
         raise ApprovalRefused(
@@ -54,11 +56,14 @@ def give_approval(store: Store, digest: str, ceiling: Decimal | None, *, termina
             "channel": given.channel, "then": f"relay-audit resume {store.run_id}"}  # fmt: skip
 
 
-def show_quote(recorder: Recorder, quote: Quote, call: Invocation, details: dict[str, Any], *, show_requests: bool) -> None:
+def show_quote(recorder: Recorder, call: Invocation, details: dict[str, Any], *, show_requests: bool) -> None:
     """The quote as an object or for people, with every body if wanted."""
     plan = recorder.history.plan
-    bodies = [{"step": s.id, "side": s.side, "path": s.path, "body": s.body} for s in plan.steps] if plan and show_requests else []
-    recorder.store.close()
+    bodies = (
+        [{"step": s.id, "side": s.side, "path": s.path, "body": s.body} for s in plan.steps]
+        if plan and show_requests
+        else []
+    )
     if call.as_json:
         emit({**details, "requests": bodies} if show_requests else details)
         return
@@ -67,11 +72,13 @@ def show_quote(recorder: Recorder, quote: Quote, call: Invocation, details: dict
     say(f"-> {details['approve_cmd']}\n   {details['then']}", sys.stdout)
 
 
-def status(run: Annotated[str, typer.Argument(metavar="[RUN]", show_default=False)] = "", json: options.Json = False) -> None:
+def status(
+    run: Annotated[str, typer.Argument(metavar="[RUN]", show_default=False)] = "", json: options.Json = False
+) -> None:
     """Where a run stands; without a run, the latest ones."""
     if not run:
         space = workspace(os.environ, Path.cwd())
-        rows = [_row(path) for path in runs_in(space.audits)[:LATEST]]
+        rows = [row for path in runs_in(space.audits)[:LATEST] if (row := _row(path))]
         emit({"runs": rows}) if json else say("\n".join(map(_line, rows)) or "no runs here", sys.stdout)
         return
     with opened(run) as store:
@@ -80,8 +87,20 @@ def status(run: Annotated[str, typer.Argument(metavar="[RUN]", show_default=Fals
 
 
 def _row(path: Path) -> dict[str, Any]:
-    with Store.open(path) as store:
-        return _standing(replay(store))
+    """Empty for a run that broke off before its first event; one that cannot be read says so and hides no other."""
+    try:
+        with Store.open(path) as store:
+            return _standing(replay(store))
+    except Unfinished:
+        return {}
+    except StoreError as error:
+        return {
+            "run_id": path.name,
+            "status": "unreadable",
+            "model": "",
+            "message": error.message,
+            "then": error.next_step,
+        }
 
 
 def _standing(history: History) -> dict[str, Any]:
@@ -114,7 +133,9 @@ def _line(row: dict[str, Any]) -> str:
 
 def assess(
     run: options.RunId,
-    knowledge: Annotated[str, typer.Option("--knowledge", metavar="archived|current", help="Whose knowledge judges.")] = "archived",
+    knowledge: Annotated[
+        str, typer.Option("--knowledge", metavar="archived|current", help="Whose knowledge judges.")
+    ] = "archived",
     lang: options.LangOption = None,
     json: options.Json = False,
 ) -> None:
@@ -124,7 +145,9 @@ def assess(
     chosen = language(lang, os.environ)
     with opened(run) as store:
         judgement = audit.judge(store, current=knowledge == "current")
-    emit(screens.short_object(judgement, chosen, {})) if json else say(screens.summary(judgement, chosen, {}), sys.stdout)
+    emit(screens.short_object(judgement, chosen, {})) if json else say(
+        screens.summary(judgement, chosen, {}), sys.stdout
+    )
 
 
 def report(
@@ -149,7 +172,10 @@ def report(
 
 def doctor(
     stale_only: Annotated[bool, typer.Option("--stale", help="Facts past their date, and what renews them.")] = False,
-    leaks_in: Annotated[str | None, typer.Option("--leaks", metavar="RUN", help="Look for this environment's keys in a run.", show_default=False)] = None,
+    leaks_in: Annotated[
+        str | None,
+        typer.Option("--leaks", metavar="RUN", help="Look for this environment's keys in a run.", show_default=False),
+    ] = None,
     json: options.Json = False,
 ) -> None:
     """Each capability: ready, degraded or absent, and what to do."""

@@ -5,25 +5,25 @@ from __future__ import annotations
 import os
 import sys
 import traceback
-from typing import Annotated, NoReturn, cast
+from typing import Annotated, NoReturn
 
 import typer
 from typer.exceptions import TyperException
 
 from relay_audit import __version__
-from relay_audit.cli import laboratory, look, options, shelf
+from relay_audit.cli import calibration, film, laboratory, look, options, shelf
 from relay_audit.cli.console import emit, interactive, language, prepare_streams, say
-from relay_audit.cli.flow import Invocation, approval_needed, begin, report_error, resume, run_targets
-from relay_audit.cli.options import amount, key_from, permissions, targets_from
-from relay_audit.errors import EXIT_CODES, RelayAuditError
-from relay_audit.exits import FailOn
+from relay_audit.cli.flow import Invocation, approval_needed, begun, report_error, resume, run_targets
+from relay_audit.cli.options import amount, key_from, permissions, severity, targets_from
+from relay_audit.errors import EXIT_CODES, Interrupted, RelayAuditError
 from relay_audit.owner import check_owner
 from relay_audit.store import run_lock
 
 EPILOG = "Exit codes:\n\n" + "\n\n".join(f"{code}  {text}" for code, text in EXIT_CODES.items())
 app = typer.Typer(
     name="relay-audit",
-    help="What an LLM relay (中转站) really sells, found out before you pay. Nothing that may cost money is sent before a quote is approved.",
+    help="What an LLM relay (中转站) really sells, found out before you pay. "
+    "Nothing that may cost money is sent before a quote is approved.",
     epilog=EPILOG,
     no_args_is_help=True,
     add_completion=False,
@@ -33,9 +33,10 @@ app = typer.Typer(
 )
 app.add_typer(shelf.probes, name="probes")
 app.add_typer(shelf.fingerprints, name="fingerprints")
+app.add_typer(calibration.baseline, name="baseline")
 
 
-def _version(value: bool) -> None:  # noqa: FBT001  typer's callback form
+def _version(value: bool) -> None:
     if value:
         say(__version__, sys.stdout)
         raise typer.Exit
@@ -50,7 +51,7 @@ def program(
 
 
 @app.command()
-def run(  # noqa: PLR0913  every option is the buyer's
+def run(
     target: options.TargetFile = None,
     base_url: options.BaseUrl = None,
     model: options.Model = None,
@@ -67,6 +68,7 @@ def run(  # noqa: PLR0913  every option is the buyer's
     packs: options.PacksDir = None,
     knowledge: options.KnowledgeDir = None,
     prices: options.PricesFile = None,
+    baselines: options.BaselinesFile = None,
     fail_on: options.FailOnOption = "medium",
     allow_inconclusive: options.AllowInconclusive = False,
     expect_plan: options.ExpectPlan = "",
@@ -87,15 +89,17 @@ def run(  # noqa: PLR0913  every option is the buyer's
     key = key_from(prompt=key_prompt, file=key_file, as_json=json, no_input=no_input)
     call = Invocation(
         lang=language(lang, os.environ), as_json=json, no_input=no_input, packs=packs, knowledge=knowledge, prices=prices,
-        max_usd=amount(max_usd, "--max-usd"), expect_plan=expect_plan, free_only=free_only, fail_on=_severity(fail_on),
+        baselines=baselines, max_usd=amount(max_usd, "--max-usd"), expect_plan=expect_plan, free_only=free_only, fail_on=severity(fail_on),
         allow_inconclusive=allow_inconclusive,
     )  # fmt: skip
-    call.permissions = permissions(allow_origin, allow_official_key_to, private=allow_private, key=key, may_ask=call.may_ask)
+    call.permissions = permissions(
+        allow_origin, allow_official_key_to, private=allow_private, key=key, may_ask=call.may_ask
+    )
     raise typer.Exit(run_targets(targets, call))
 
 
 @app.command()
-def quote(  # noqa: PLR0913
+def quote(
     target: options.TargetFile = None,
     base_url: options.BaseUrl = None,
     model: options.Model = None,
@@ -109,6 +113,7 @@ def quote(  # noqa: PLR0913
     packs: options.PacksDir = None,
     knowledge: options.KnowledgeDir = None,
     prices: options.PricesFile = None,
+    baselines: options.BaselinesFile = None,
     offline: Annotated[bool, typer.Option("--offline", help="Ask nobody: our own estimates and lists only.")] = False,
     show_requests: Annotated[bool, typer.Option("--show-requests", help="Print every body as it will leave.")] = False,
     allow_origin: options.AllowOrigin = None,
@@ -119,11 +124,12 @@ def quote(  # noqa: PLR0913
     """Plan and quote only; free requests at most. Nothing is approved or charged."""
     quick = dict(base_url=base_url, model=model, claim=claim, key_env=key_env, official_key_env=official_key_env,
                  official_base_url=official_base_url, dialect=dialect, profile=profile, checks=checks)  # fmt: skip
-    call = Invocation(lang=language(lang, os.environ), as_json=json, packs=packs, knowledge=knowledge, prices=prices, offline=offline)
+    call = Invocation(lang=language(lang, os.environ), as_json=json, packs=packs, knowledge=knowledge, prices=prices,
+                      baselines=baselines, offline=offline)  # fmt: skip
     call.permissions = permissions(allow_origin, "", private=allow_private, key="", may_ask=call.may_ask)
     for one in targets_from(target, quick):
-        recorder, _, _, found = begin(one, call)
-        look.show_quote(recorder, found, call, approval_needed(recorder, found).details, show_requests=show_requests)
+        with begun(one, call) as (recorder, _, _, found):
+            look.show_quote(recorder, call, approval_needed(recorder, found).details, show_requests=show_requests)
 
 
 @app.command()
@@ -137,7 +143,9 @@ def approve(
     asked = interactive(as_json=json, no_input=False, environ=os.environ)
     with look.opened(run) as store, run_lock(store.path):
         result = look.give_approval(store, quote, amount(max_usd, "--max-usd"), terminal=asked)
-    emit(result) if json else say(f"approved: {result['max_usd']} for {result['quote_digest'][:12]}…\n  -> {result['then']}", sys.stdout)
+    emit(result) if json else say(
+        f"approved: {result['max_usd']} for {result['quote_digest'][:12]}…\n  -> {result['then']}", sys.stdout
+    )
 
 
 @app.command(name="resume")
@@ -152,8 +160,12 @@ def resume_run(
     json: options.Json = False,
 ) -> None:
     """Go on within the approval, also after a crash. What was sent is never sent again."""
-    call = Invocation(lang=language(lang, os.environ), as_json=json, fail_on=_severity(fail_on), allow_inconclusive=allow_inconclusive)
-    call.permissions = permissions(allow_origin, allow_official_key_to, private=allow_private, key="", may_ask=call.may_ask)
+    call = Invocation(
+        lang=language(lang, os.environ), as_json=json, fail_on=severity(fail_on), allow_inconclusive=allow_inconclusive
+    )
+    call.permissions = permissions(
+        allow_origin, allow_official_key_to, private=allow_private, key="", may_ask=call.may_ask
+    )
     with look.opened(run) as store, run_lock(store.path):
         raise typer.Exit(resume(store, call))
 
@@ -162,14 +174,11 @@ app.command()(look.status)
 app.command()(look.assess)
 app.command()(look.report)
 app.command()(look.doctor)
+app.command()(film.media)
+app.command()(film.pin)
+app.command()(calibration.calibrate)
 app.command()(laboratory.demo)
 app.command()(laboratory.lab)
-
-
-def _severity(text: str) -> FailOn:
-    if text not in ("none", "low", "medium", "high", "critical"):
-        raise typer.BadParameter("one of none, low, medium, high, critical", param_hint="--fail-on")
-    return cast("FailOn", text)
 
 
 def main() -> NoReturn:
@@ -177,17 +186,18 @@ def main() -> NoReturn:
     prepare_streams()
     as_json = "--json" in sys.argv
     try:
-        code = app(standalone_mode=False)
+        code = app(prog_name="relay-audit", standalone_mode=False)
     except RelayAuditError as error:
         report_error(error, as_json=as_json)
         code = error.exit_code
     except TyperException as error:
         code = _usage(error, as_json=as_json)
     except (KeyboardInterrupt, typer.Abort):
-        say("interrupted; go on with: relay-audit resume latest")
-        code = 130
+        code = Interrupted.exit_code
     except Exception as error:  # noqa: BLE001  the last line of defence: a crash has a code of its own
         code = _crash(error, as_json=as_json)
+    if code == Interrupted.exit_code:  # raised above, or turned into its code by typer
+        report_error(Interrupted("interrupted", next_step="go on with: relay-audit resume latest"), as_json=as_json)
     sys.exit(code if isinstance(code, int) else 0)
 
 
@@ -206,10 +216,18 @@ def _said(error: TyperException) -> str:
 def _crash(error: Exception, *, as_json: bool) -> int:
     """Where it broke, not what it held: an exception's text may carry a stranger's."""
     frames = traceback.extract_tb(error.__traceback__)
-    place = next((f"{f.name} (line {f.lineno})" for f in reversed(frames) if "relay_audit" in f.filename), "unknown place")
+    place = next(
+        (f"{f.name} (line {f.lineno})" for f in reversed(frames) if "relay_audit" in f.filename), "unknown place"
+    )
     message = f"internal error: {type(error).__name__} in {place}"
     if as_json:
-        emit({"error": "internal", "message": message, "next_step": "the run can be read and resumed: relay-audit status"})
+        emit(
+            {
+                "error": "internal",
+                "message": message,
+                "next_step": "the run can be read and resumed: relay-audit status",
+            }
+        )
     else:
         say(f"relay-audit: {message}\n  -> the run can be read and resumed: relay-audit status")
     return 70

@@ -7,50 +7,122 @@ import os
 import sys
 from decimal import Decimal, InvalidOperation
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, cast
 
 import typer
 
 from relay_audit.cli.console import interactive, say
 from relay_audit.connect import Permissions
 from relay_audit.errors import TargetError, UsageError
+from relay_audit.exits import FailOn
 from relay_audit.keys import read_key_file
 from relay_audit.target import Target, origin_of, read_target, target_from
 
-TargetFile = Annotated[Path | None, typer.Argument(metavar="[TARGET.toml]", help="Target file; or use the quick form.", show_default=False)]
-RunId = Annotated[str, typer.Argument(metavar="RUN", help="Run id, a unique beginning of it, a run's folder, or `latest`.")]
+TargetFile = Annotated[
+    Path | None, typer.Argument(metavar="[TARGET.toml]", help="Target file; or use the quick form.", show_default=False)
+]
+RunId = Annotated[
+    str, typer.Argument(metavar="RUN", help="Run id, a unique beginning of it, a run's folder, or `latest`.")
+]
 Json = Annotated[bool, typer.Option("--json", help="One JSON object on stdout; diagnostics on stderr.")]
-LangOption = Annotated[str | None, typer.Option("--lang", metavar="zh-CN|en", help="Language of texts and reports.", show_default=False)]
-BaseUrl = Annotated[str | None, typer.Option(metavar="URL", help="Quick form: the relay's address, as pasted.", show_default=False)]
-Model = Annotated[str | None, typer.Option(metavar="NAME", help="Quick form: the model, as the relay calls it.", show_default=False)]
-ClaimOption = Annotated[str, typer.Option("--claim", metavar="CHANNEL", help="Quick form: the channel the vendor claims.")]
+LangOption = Annotated[
+    str | None, typer.Option("--lang", metavar="zh-CN|en", help="Language of texts and reports.", show_default=False)
+]
+BaseUrl = Annotated[
+    str | None, typer.Option(metavar="URL", help="Quick form: the relay's address, as pasted.", show_default=False)
+]
+Model = Annotated[
+    str | None, typer.Option(metavar="NAME", help="Quick form: the model, as the relay calls it.", show_default=False)
+]
+ClaimOption = Annotated[
+    str, typer.Option("--claim", metavar="CHANNEL", help="Quick form: the channel the vendor claims.")
+]
 KeyEnv = Annotated[str, typer.Option(metavar="NAME", help="Quick form: the NAME of the variable with the relay's key.")]
-OfficialKeyEnv = Annotated[str | None, typer.Option(metavar="NAME", help="Quick form: the NAME of the variable with the vendor's key.", show_default=False)]
-OfficialBaseUrl = Annotated[str | None, typer.Option(metavar="URL", help="Quick form: the official address, if not the vendor's own.", show_default=False)]
-OfficialProxy = Annotated[str | None, typer.Option(metavar="URL", help="Proxy to the official side (http, https, socks5).", show_default=False)]
+OfficialKeyEnv = Annotated[
+    str | None,
+    typer.Option(
+        metavar="NAME", help="Quick form: the NAME of the variable with the vendor's key.", show_default=False
+    ),
+]
+OfficialBaseUrl = Annotated[
+    str | None,
+    typer.Option(metavar="URL", help="Quick form: the official address, if not the vendor's own.", show_default=False),
+]
+OfficialProxy = Annotated[
+    str | None,
+    typer.Option(metavar="URL", help="Proxy to the official side (http, https, socks5).", show_default=False),
+]
 Dialect = Annotated[str, typer.Option(metavar="NAME", help="Quick form: the wire format.")]
-MaxUsd = Annotated[str | None, typer.Option("--max-usd", metavar="X", help="Approve in advance up to X. Without it the quote waits.", show_default=False)]
-ProfileOption = Annotated[str | None, typer.Option("--profile", metavar="quick|standard|thorough", help="How much is sent.", show_default=False)]
+MaxUsd = Annotated[
+    str | None,
+    typer.Option(
+        "--max-usd", metavar="X", help="Approve in advance up to X. Without it the quote waits.", show_default=False
+    ),
+]
+ProfileOption = Annotated[
+    str | None,
+    typer.Option("--profile", metavar="quick|standard|thorough", help="How much is sent.", show_default=False),
+]
 Checks = Annotated[str | None, typer.Option(metavar="1,2,6", help="Only these checks.", show_default=False)]
 FreeOnly = Annotated[bool, typer.Option("--free-only", help="Send nothing that may charge.")]
-PacksDir = Annotated[Path | None, typer.Option("--packs", metavar="DIR", help="Your own probe packs, beside the shipped ones.", show_default=False)]
-KnowledgeDir = Annotated[Path | None, typer.Option("--knowledge", metavar="DIR", help="Your own knowledge files.", show_default=False)]
-PricesFile = Annotated[Path | None, typer.Option("--prices", metavar="FILE", help="Your own prices; they outrank every list.", show_default=False)]
-FailOnOption = Annotated[str, typer.Option("--fail-on", metavar="none|low|medium|high|critical", help="Exit 1 from this severity on.")]
+PacksDir = Annotated[
+    Path | None,
+    typer.Option("--packs", metavar="DIR", help="Your own probe packs, beside the shipped ones.", show_default=False),
+]
+KnowledgeDir = Annotated[
+    Path | None, typer.Option("--knowledge", metavar="DIR", help="Your own knowledge files.", show_default=False)
+]
+BaselinesFile = Annotated[
+    Path | None,
+    typer.Option(
+        "--baselines",
+        metavar="FILE",
+        help="Counts and refusals of a vendor, from whoever has its key.",
+        show_default=False,
+    ),
+]
+PricesFile = Annotated[
+    Path | None,
+    typer.Option("--prices", metavar="FILE", help="Your own prices; they outrank every list.", show_default=False),
+]
+FailOnOption = Annotated[
+    str, typer.Option("--fail-on", metavar="none|low|medium|high|critical", help="Exit 1 from this severity on.")
+]
 AllowInconclusive = Annotated[bool, typer.Option("--allow-inconclusive", help="An inconclusive verdict exits 0.")]
-ExpectPlan = Annotated[str, typer.Option("--expect-plan", metavar="DIGEST", help="Go on only if the plan is exactly this one.", show_default=False)]
+ExpectPlan = Annotated[
+    str,
+    typer.Option(
+        "--expect-plan", metavar="DIGEST", help="Go on only if the plan is exactly this one.", show_default=False
+    ),
+]
 NoInput = Annotated[bool, typer.Option("--no-input", help="Never ask.")]
-AllowOrigin = Annotated[list[str] | None, typer.Option("--allow-origin", metavar="ORIGIN", help="A key may go to this origin.", show_default=False)]
-AllowOfficialKeyTo = Annotated[str, typer.Option("--allow-official-key-to", metavar="HOST", help="A vendor-shaped key may go to this host.", show_default=False)]
+AllowOrigin = Annotated[
+    list[str] | None,
+    typer.Option("--allow-origin", metavar="ORIGIN", help="A key may go to this origin.", show_default=False),
+]
+AllowOfficialKeyTo = Annotated[
+    str,
+    typer.Option(
+        "--allow-official-key-to", metavar="HOST", help="A vendor-shaped key may go to this host.", show_default=False
+    ),
+]
 AllowPrivate = Annotated[bool, typer.Option("--allow-private", help="Private addresses may be connected to.")]
 KeyPrompt = Annotated[bool, typer.Option("--key-prompt", help="Read the relay's key unseen from the terminal.")]
-KeyFile = Annotated[str | None, typer.Option("--key-file", metavar="FILE", help="Read the relay's key from a file (0600), or - for stdin.", show_default=False)]
+KeyFile = Annotated[
+    str | None,
+    typer.Option(
+        "--key-file",
+        metavar="FILE",
+        help="Read the relay's key from a file (0600), or - for stdin.",
+        show_default=False,
+    ),
+]
 
 
 def targets_from(file: Path | None, quick: dict[str, Any]) -> list[Target]:
     """Targets of a file, or one of the quick form; overrides of the command line applied. Raises `UsageError`."""
     if file is not None:
-        targets = read_target(_text(file))
+        targets = read_target(text_of(file))
     elif quick.get("base_url") and quick.get("model"):
         targets = [_quick(quick)]
     else:
@@ -73,6 +145,13 @@ def amount(text: str | None, option: str) -> Decimal | None:
     if not value.is_finite() or value <= 0:
         raise UsageError(f"{option} is not a positive amount", next_step=f"for example {option} 0.25")
     return value
+
+
+def severity(text: str) -> FailOn:
+    """Raises `typer.BadParameter`."""
+    if text not in ("none", "low", "medium", "high", "critical"):
+        raise typer.BadParameter("one of none, low, medium, high, critical", param_hint="--fail-on")
+    return cast("FailOn", text)
 
 
 def permissions(
@@ -103,7 +182,7 @@ def _ask(origin: str) -> bool:
     return sys.stdin.readline().strip() == origin.split("://", 1)[-1].split(":")[0]
 
 
-def _text(file: Path) -> str:
+def text_of(file: Path) -> str:
     try:
         return file.read_text(encoding="utf-8-sig")
     except OSError as error:
@@ -115,7 +194,12 @@ def _text(file: Path) -> str:
 def _needs(quick: dict[str, Any]) -> list[dict[str, Any]]:
     rows = {
         "base_url": ("--base-url", "中转站的地址是什么？", "What is the relay's address?", "https://relay.example"),
-        "model": ("--model", "要查哪个模型？按中转站的叫法。", "Which model, as the relay calls it?", "claude-sonnet-5-5"),
+        "model": (
+            "--model",
+            "要查哪个模型？按中转站的叫法。",
+            "Which model, as the relay calls it?",
+            "claude-sonnet-5-5",
+        ),
     }
     return [
         {"field": option, "why": "no_target", "ask": {"zh-CN": zh, "en": en}, "example": example}
@@ -130,7 +214,10 @@ def _quick(quick: dict[str, Any]) -> Target:
         "relay": {"base_url": quick["base_url"], "key_env": quick["key_env"]},
     }
     if quick.get("official_key_env") or quick.get("official_base_url"):
-        official = {"key_env": quick.get("official_key_env") or "OFFICIAL_KEY", "base_url": quick.get("official_base_url")}
+        official = {
+            "key_env": quick.get("official_key_env") or "OFFICIAL_KEY",
+            "base_url": quick.get("official_base_url"),
+        }
         table["official"] = {name: value for name, value in official.items() if value}
     return target_from(table)
 

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from relay_audit.audit import Judgement
+from relay_audit.calibration import Failure
 from relay_audit.evidence import Evidence
 from relay_audit.quote import Line, Quote
 from relay_audit.report.as_json import summary_json
@@ -13,11 +14,17 @@ from relay_audit.report.catalogue import Catalogue
 from relay_audit.report.figures import money_of
 from relay_audit.report.phrases import Phrases
 from relay_audit.report.quote_text import ask_user, disclosure
+from relay_audit.report.untrusted import show
 from relay_audit.report.views import host_of
 from relay_audit.words import LANGS, Lang, round_up
 
-__all__ = ["ask_user", "confirm", "notice", "quote_screen", "reveals", "short_object", "summary"]
+__all__ = [
+    "ask_user", "calibrated", "confirm", "notice", "quote_screen", "reveals", "rows_head", "short_object", "shown", "summary",
+]  # fmt: skip
 
+SHOWN = 160
+"""Characters of a stranger's text on a terminal."""
+SHOWN_EXCHANGES = 6
 MARKS = {"ok": "+", "warn": "!", "bad": "x", "unknown": "?"}
 
 
@@ -32,7 +39,10 @@ def quote_screen(evidence: Evidence, lang: Lang) -> str:
     for line in quote.lines:
         lines += _line(line, phrases, words)
     total = {"expected": quote.expected, "at_most": quote.at_most, "hold": quote.hold}
-    lines += ["", *(f"  {words.text(f'quote.column_{name}'):<14} {phrases.amount(value)}" for name, value in total.items())]
+    lines += [
+        "",
+        *(f"  {words.text(f'quote.column_{name}'):<14} {phrases.amount(value)}" for name, value in total.items()),
+    ]
     lines += ["", words.text("quote.counted" if quote.counted else "quote.estimated")]
     if quote.needs_explicit_ceiling:
         lines.append(words.text("quote.assumed"))
@@ -54,7 +64,11 @@ def _line(line: Line, phrases: Phrases, words: Catalogue) -> list[str]:
         unit = words.text("quote.unit_call", per_call=phrases.amount(price.per_call), source=price.source, date=date)
     else:
         unit = words.text(
-            "quote.unit", input=phrases.amount(price.input), output=phrases.amount(price.output), source=price.source, date=date
+            "quote.unit",
+            input=phrases.amount(price.input),
+            output=phrases.amount(price.output),
+            source=price.source,
+            date=date,
         )
     return [head, f"    {unit}"]
 
@@ -71,6 +85,11 @@ def reveals(evidence: Evidence) -> dict[str, list[str]]:
     """What the audit gives away, for whoever asks a person on our behalf."""
     host, agent = host_of(evidence.target.relay_origin), evidence.target.user_agent
     return {lang: list(disclosure(Catalogue.load(lang), host=host, user_agent=agent)) for lang in LANGS}
+
+
+def shown(text: str) -> str:
+    """A stranger's text, made harmless."""
+    return show(text, SHOWN)
 
 
 def confirm(quote: Quote, lang: Lang) -> str:
@@ -112,3 +131,26 @@ def summary(judgement: Judgement, lang: Lang, paths: dict[str, Path]) -> str:
         *(f"  {path}" for path in paths.values()),
     ]
     return "\n".join(lines)
+
+
+def calibrated(
+    runs: list[tuple[str, str, tuple[Failure, ...]]], numbers: dict[str, int], files: list[str], lang: Lang
+) -> str:
+    """Per run whether anything was found, then what was written down and where."""
+    words = Catalogue.load(lang)
+    lines = []
+    for run, model, failing in runs:
+        text = words.text("calibration.differs", n=str(len(failing))) if failing else words.text("calibration.clean")
+        lines.append(f"{model}: {text}  (run {run})")
+        for one in failing:
+            title = f"{words.text(f'severity.{one.severity}')}  {one.code}"
+            lines.append(f"  {title}  <- {', '.join(one.probes) or '-'}  {', '.join(one.exchanges[:SHOWN_EXCHANGES])}")
+    seen = ", ".join(f"{words.text(f'calibration.kind.{kind}')}: {number}" for kind, number in numbers.items())
+    lines += ["", words.text("calibration.seen", rows=seen)] if seen else []
+    return "\n".join([*lines, *(f"  {file}" for file in files)])
+
+
+def rows_head(sources: list[str]) -> str:
+    """What a file of rows says of itself at its top, in both languages."""
+    said = "; ".join(dict.fromkeys(sources))
+    return "\n".join(Catalogue.load(lang).text("calibration.head", source=said) for lang in LANGS)

@@ -17,8 +17,11 @@ from relay_audit.errors import UsageError
 from relay_audit.fingerprint import Known
 
 probes = typer.Typer(help="What is sent in your name.", no_args_is_help=True, rich_markup_mode=None)
-fingerprints = typer.Typer(help="What is known, from where, and how old it is.", no_args_is_help=True, rich_markup_mode=None)
-KINDS = ("ids", "headers", "errors", "baselines", "software", "models", "prices", "settings", "vendors")
+fingerprints = typer.Typer(
+    help="What is known, from where, and how old it is.", no_args_is_help=True, rich_markup_mode=None
+)
+KINDS = ("ids", "headers", "errors", "baselines", "software", "models", "prices", "settings", "vendors",
+         "signers", "media_profiles", "test_certificates", "authorities")  # fmt: skip
 Name = Annotated[str, typer.Argument(metavar="ID")]
 
 
@@ -46,13 +49,21 @@ def show_probe(name: Name, packs: options.PacksDir = None, json: options.Json = 
         emit(found.model_dump(mode="json", by_alias=True))
         return
     files = read_files("probes", packs)
-    say(files.get(f"{name}.toml") or files[next(path for path in files if path.removesuffix(".toml").endswith(name))], sys.stdout)
+    say(
+        files.get(f"{name}.toml") or files[next(path for path in files if path.removesuffix(".toml").endswith(name))],
+        sys.stdout,
+    )
 
 
 @probes.command(name="check")
 def check_probes(
     packs: options.PacksDir = None,
-    digest_: Annotated[str, typer.Option("--digest", metavar="SHA256", help="The digest of your own packs that you reviewed.", show_default=False)] = "",
+    digest_: Annotated[
+        str,
+        typer.Option(
+            "--digest", metavar="SHA256", help="The digest of your own packs that you reviewed.", show_default=False
+        ),
+    ] = "",
     json: options.Json = False,
 ) -> None:
     """Load every pack; exit 2 names the first fault, and refuses packs from outside until their digest is given."""
@@ -71,7 +82,13 @@ def list_fingerprints(knowledge: options.KnowledgeDir = None, json: options.Json
     """Every known fact: kind, id, date, age."""
     today = dt.datetime.now(dt.UTC).date()
     rows = [
-        {"kind": kind, "id": fact.id, "observed": fact.observed.isoformat(), "age": fact.age(today), "level": fact.level}
+        {
+            "kind": kind,
+            "id": fact.id,
+            "observed": fact.observed.isoformat(),
+            "age": fact.age(today),
+            "level": fact.level,
+        }
         for kind, fact in _facts(knowledge)
     ]
     if json:

@@ -4,10 +4,14 @@
 as recorded facts say; what is known only from reading a relay program's source says so where it is written.
 """
 
+from relay_audit.lab.gpt_scenarios import DIALECTS, Dialect, scenarios_in
 from relay_audit.lab.knobs import Knobs
 from relay_audit.lab.scenarios import SCENARIOS, Scenario
 from relay_audit.lab.server import Served, serve
 from relay_audit.lab.wire import HttpAnswer, HttpRequest
 from relay_audit.lab.world import Arrival, World
 
-__all__ = ["SCENARIOS", "Arrival", "HttpAnswer", "HttpRequest", "Knobs", "Scenario", "Served", "World", "serve"]
+__all__ = [
+    "DIALECTS", "SCENARIOS", "Arrival", "Dialect", "HttpAnswer", "HttpRequest", "Knobs", "Scenario", "Served", "World",
+    "scenarios_in", "serve",
+]  # fmt: skip

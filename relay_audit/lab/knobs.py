@@ -8,8 +8,10 @@ from typing import Literal
 
 from relay_audit.lab.tokenizer import GenerationName
 
-Channel = Literal["anthropic", "aws", "vertex"]
-IdStyle = Literal["minted", "forged_bedrock", "random", "stale"]
+Channel = Literal["anthropic", "aws", "vertex", "azure"]
+IdStyle = Literal["minted", "forged_bedrock", "random", "stale", "first_party", "constant", "future"]
+"""`first_party`: minted as the vendor's own, whatever stands behind. `constant`: as CLIProxyAPI writes it."""
+Signed = Literal["own", "opaque", "anthropic", "aws", "vertex"]
 Hostile = Literal[
     "", "html_200", "empty_body", "huge_body", "gzip_bomb", "endless_stream", "slow_drip", "redirect", "invalid_json",
     "nan_usage", "negative_usage", "hang", "reset_after_headers", "wrong_key", "gated_403", "balance_empty",
@@ -23,6 +25,22 @@ class Knobs:
     channel: Channel | Literal["mixed"] = "anthropic"
     """What stands behind the relay; `mixed` is half Bedrock, half first-party."""
     ids: IdStyle = "minted"
+    signature: Signed = "own"
+    """The platform that thinking signatures name; `own` is the channel's."""
+    signature_model: str = ""
+    """The model that thinking signatures name; empty means the one that answers."""
+    accounts: int = 1
+    """Accounts at the vendor among which requests go round."""
+    streams: Literal["as_sent", "rebuilt"] = "as_sent"
+    """Whether the relay passes streams on or prints them anew. What comes from Bedrock is always printed anew."""
+    inner_relay: bool = False
+    """A second relay stands behind this one; refusals carry the request ids of both."""
+    returned_name: str = ""
+    """What answers name as their model; empty means the requested name."""
+    claims: str = "anthropic"
+    """The channel this vendor says it sells."""
+    future: bool = False
+    """Both sides speak the vendor's next dialect: ids, signatures, events, fields and wordings nobody has seen yet."""
     replays: bool = False
     """Every second answer is the one before it, id and text; its usage is its own."""
     strips_vendor_headers: bool = False
@@ -32,7 +50,8 @@ class Knobs:
     """Billed minus counted tokens of an untouched request; None draws 0 to 8 from the seed."""
     hidden: int = 0
     """Input tokens of a system prompt the relay adds."""
-    hidden_when: Literal["always", "no_system", "sometimes"] = "always"
+    hidden_when: Literal["always", "no_system", "sometimes", "library_agent"] = "always"
+    """`library_agent`: only for callers whose User-Agent is that of an HTTP library."""
     hidden_cached: int = 0
     """A hidden prompt that is written to the vendor's cache once and read from it afterwards."""
     usage_factor: Decimal = Decimal(1)
@@ -50,11 +69,25 @@ class Knobs:
     log: Literal["on", "off", "late", "query_only"] = "on"
     mapped_to: str = ""
     """The log admits that this model was asked for upstream; the answer names the requested one (a vendor's patch)."""
+    serves: str = ""
+    """The model really asked for upstream; answers name the requested one, refusals name what was asked."""
+    balance: int | None = None
+    """Quota left on the key; None is plenty."""
+    stores_nothing: bool = False
+    """`store: false` is written into every request of OpenAI's formats, as pools of accounts do."""
     foreign_rows: bool = False
     publishes_prices: bool = True
     bearer_only: bool = False
     rewrites_errors: bool = False
     """Refusals come wrapped in a Chinese sentence with another status, as hubrelay writes them."""
+    blanks_errors: bool = False
+    """Every refusal of the vendor comes as one body that says nothing, as claude-relay-service writes it."""
+    swallows: tuple[str, ...] = ()
+    """Fields of a body that vanish on the way, without a word."""
+    limit_to: int = 0
+    """What `max_tokens` is set to, whatever was asked for; 0 leaves it alone."""
+    reroutes: bool = False
+    """What the vendor refuses with 400 is asked again of another model on another channel."""
     flaky_every: int = 0
     """One request in so many is answered 503 or 529 without charge; which one, the seed says."""
     slow: bool = False

@@ -4,19 +4,23 @@ from __future__ import annotations
 
 import json
 import random
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from decimal import ROUND_HALF_UP, Decimal
 from typing import Any
 
 from relay_audit.lab import ids
-from relay_audit.lab.knobs import Channel, IdStyle
+from relay_audit.lab.knobs import Channel, IdStyle, Signed
 from relay_audit.lab.models import Model
+from relay_audit.lab.signature import opaque, signature
 from relay_audit.lab.tokenizer import GenerationName, count_body
 from relay_audit.lab.variation import Variation
+from relay_audit.lab.writing import write
 
-TEXTS = ("OK", "OK.", "Ok.")
-KINDS: dict[Channel, str] = {"anthropic": "msg", "aws": "msg_bdrk", "vertex": "msg_vrtx"}
+KINDS: dict[Channel, str] = {"anthropic": "msg", "azure": "msg", "aws": "msg_bdrk", "vertex": "msg_vrtx"}
+CONSTANT_ID = "msg_1nZdL29xx5MUA1yADyHTEsnR8uuvGzszyY"
+"""CLIProxyAPI's, where what stands behind it gives no id."""
+THOUGHT = "Comparing the words one after the other. "
 STALE_S = 3 * 3600
 
 
@@ -33,6 +37,14 @@ class Treatment:
     factor: Decimal = Decimal(1)
     geo: str = ""
     extras: bool = False
+    signature: Signed = "own"
+    signature_model: str = ""
+    account: int = 0
+    """Which of the upstream's accounts is used."""
+
+    @property
+    def future(self) -> bool:
+        return self.ids == "future"
 
 
 PLAIN = Treatment()
@@ -62,7 +74,11 @@ def message_id(channel: Channel, style: IdStyle, at: float, rng: random.Random) 
         return ids.lookalike("msg_bdrk_", 24, rng)
     if style == "random":
         return ids.lookalike("msg_01", 22, rng, ids.BASE58)
-    return ids.minted(KINDS[channel], at, rng)
+    if style == "constant":
+        return CONSTANT_ID
+    if style == "future":
+        return ids.lookalike("msg_02", 26, rng)
+    return ids.minted("msg" if style == "first_party" else KINDS[channel], at, rng)
 
 
 def usage(body: dict[str, Any], model: Model, output: int, how: Treatment, seen: Variation) -> dict[str, Any]:
@@ -78,10 +94,12 @@ def usage(body: dict[str, Any], model: Model, output: int, how: Treatment, seen:
     # Bedrock has service_tier and no inference_geo (opus-4-8, 2026-08), Vertex had neither until at least 2026-04.
     if how.channel != "vertex":
         block["service_tier"] = "standard"
-    if how.channel == "anthropic":
-        block["inference_geo"] = how.geo or model.geo
+    if how.channel in ("anthropic", "azure"):
+        block["inference_geo"] = how.geo or (
+            body.get("inference_geo", model.geo) if how.channel == "anthropic" else "not_available"
+        )
     if seen.output_details or how.extras:
-        block["output_tokens_details"] = {"thinking_tokens": 0}
+        block["output_tokens_details"] = {"thinking_tokens": max(output - 6, 0)}
     if how.extras:
         block |= {
             "server_tool_use": None,
@@ -93,26 +111,45 @@ def usage(body: dict[str, Any], model: Model, output: int, how: Treatment, seen:
 
 
 def message(
-    body: dict[str, Any], model: Model, stamp: Stamps, how: Treatment, seen: Variation, rng: random.Random
+    body: dict[str, Any],
+    model: Model,
+    stamp: Stamps,
+    how: Treatment,
+    seen: Variation,
+    rng: random.Random,
+    account: str = "",
 ) -> dict[str, Any]:
     """A finished answer. Keys stand in the vendor's order (model, id, type, role, content since 2025-10)."""
     limit = body["max_tokens"]
-    length = min(rng.randint(4, 6), limit)
-    whole = limit >= 4
+    thought = _thinking(body, model, how, rng, account)
+    said = write(body, how.generation or model.generation, rng)
+    length = min(said.tokens + (rng.randint(60, 140) if thought else 0), limit)
     answer: dict[str, Any] = {
         "model": model.name,
         "id": message_id(how.channel, how.ids, stamp.message, rng),
         "type": "message",
         "role": "assistant",
-        "content": [{"type": "text", "text": rng.choice(TEXTS) if whole else "O"}] if limit else [],
-        "stop_reason": "end_turn" if whole else "max_tokens",
-        "stop_sequence": None,
+        "content": [*thought, {"type": "text", "text": said.text}] if limit else [],
+        "stop_reason": "end_of_answer" if how.future and said.reason == "end_turn" else said.reason,
+        "stop_sequence": said.stop,
         "stop_details": None,
         "usage": usage(body, model, length, how, seen),
     }
     if how.channel == "anthropic" and (seen.nulls or how.extras):
         answer |= {"container": None, "diagnostics": None}
     return answer
+
+
+def _thinking(
+    body: dict[str, Any], model: Model, how: Treatment, rng: random.Random, account: str
+) -> list[dict[str, Any]]:
+    """The thinking block of a request that asks for one, signed."""
+    if (body.get("thinking") or {}).get("type") not in ("adaptive", "enabled"):
+        return []
+    platform = how.channel if how.signature == "own" else how.signature
+    names = how.signature_model or ("" if platform == "aws" and rng.random() < 0.5 else model.name)
+    signed = opaque(rng) if platform == "opaque" else signature(platform, names, account, rng)
+    return [{"type": "thinking", "thinking": THOUGHT * rng.randint(1, 3), "signature": signed}]
 
 
 def rebuilt(answer: dict[str, Any], seed: int) -> dict[str, Any]:
@@ -124,17 +161,22 @@ def rebuilt(answer: dict[str, Any], seed: int) -> dict[str, Any]:
     return {key: answer[key] for key in keys}
 
 
-def events(answer: dict[str, Any], rng: random.Random) -> Iterator[bytes]:
+def events(answer: dict[str, Any], rng: random.Random, *, future: bool = False) -> Iterator[bytes]:
     """The answer as server-sent events, with the vendor's texture: 0 to 15 spaces before the last brace of each data
     line, a ping with a space after its colon, message_start first, message_stop last, no [DONE]."""
     start = {**answer, "content": [], "stop_reason": None, "usage": {**answer["usage"], "output_tokens": 1}}
     yield _event("message_start", {"message": start}, rng)
+    if future:
+        yield _event("message_notice", {"notice": {"kind": "capacity"}}, rng)
     for index, block in enumerate(answer["content"]):
-        yield _event("content_block_start", {"index": index, "content_block": {"type": "text", "text": ""}}, rng)
+        empty = {key: "" if key in ("text", "thinking", "signature") else value for key, value in block.items()}
+        yield _event("content_block_start", {"index": index, "content_block": empty}, rng)
         if not index:
             yield b'event: ping\ndata: {"type": "ping"}\n\n'
-        for piece in _split(block["text"], rng):
-            yield _event("content_block_delta", {"index": index, "delta": {"type": "text_delta", "text": piece}}, rng)
+        for delta in _deltas(block, rng):
+            yield _event("content_block_delta", {"index": index, "delta": delta}, rng)
+        if future:
+            yield _event("content_block_delta", {"index": index, "delta": {"type": "weight_delta", "weight": 1}}, rng)
         yield _event("content_block_stop", {"index": index}, rng)
     final = {
         key: value
@@ -144,6 +186,22 @@ def events(answer: dict[str, Any], rng: random.Random) -> Iterator[bytes]:
     delta = {"stop_reason": answer["stop_reason"], "stop_sequence": None, "stop_details": None}
     yield _event("message_delta", {"delta": delta, "usage": final}, rng)
     yield _event("message_stop", {}, rng)
+
+
+def _deltas(block: dict[str, Any], rng: random.Random) -> Iterator[dict[str, Any]]:
+    """A block's pieces. The signature comes in one, after the thinking."""
+    name = "thinking" if block["type"] == "thinking" else "text"
+    for piece in _split(block[name], rng):
+        yield {"type": f"{name}_delta", name: piece}
+    if "signature" in block:
+        yield {"type": "signature_delta", "signature": block["signature"]}
+
+
+def printed_anew(pieces: Iterable[bytes]) -> Iterator[bytes]:
+    """Each event as software writes it that has read it: no padding, and a ping like any other event."""
+    for piece in pieces:
+        head, _, data = piece.decode().partition("\ndata: ")
+        yield f"{head}\ndata: {json.dumps(json.loads(data), separators=(',', ':'), ensure_ascii=False)}\n\n".encode()
 
 
 def _event(kind: str, data: dict[str, Any], rng: random.Random) -> bytes:

@@ -7,17 +7,18 @@ top is a knob. Its web app, error rows (off by default) and administrator routes
 from __future__ import annotations
 
 import random
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 from relay_audit.lab import hostile, ids, shells
 from relay_audit.lab.billing import Tokens, hold, site_dollars
 from relay_audit.lab.knobs import Knobs
-from relay_audit.lab.message import events, rebuilt
+from relay_audit.lab.message import events, printed_anew, rebuilt
 from relay_audit.lab.models import MODELS
 from relay_audit.lab.official import STREAM_TYPE, Official, Reply, anthropic_models
 from relay_audit.lab.panel import Panel
 from relay_audit.lab.relay_log import RelayLog
+from relay_audit.lab.tampering import blanked, fallback, masked, tampered
 from relay_audit.lab.tokenizer import count_text
 from relay_audit.lab.turns import Turn, Turns
 from relay_audit.lab.variation import Variation
@@ -35,6 +36,8 @@ FILL = 8192
 TRUSTED = 5_000_000
 """Above this much quota nothing is reserved."""
 VENDOR_MARKS = ("anthropic-", "request-id", "cf-ray", "x-amzn-")
+INNER_BUILD = "c955d568"
+"""A private build seen behind many relays."""
 EMPTY_AFTER = 4
 """Requests that `balance_empty` lets through."""
 
@@ -109,10 +112,15 @@ class NewApi:
             return refusal
         if self._knobs.hostile == "redirect":
             return HttpAnswer(307, (("location", self.elsewhere + request.path), *own))
-        turn = self._turns.next(body)
+        turn = self._turns.next(body, request.header("user-agent"))
         if turn.fails:
             return self._flaky(request_id, own)
-        reply = self._upstream.generate(_forwarded(body), beta=bool(request.header("anthropic-beta")), how=turn.how)
+        served = {"model": self._knobs.serves} if self._knobs.serves else {}
+        sent = tampered(_forwarded(body) | served, self._knobs)
+        reply = self._upstream.generate(sent, beta=bool(request.header("anthropic-beta")), how=turn.how)
+        if reply.status == 400 and self._knobs.reroutes:
+            elsewhere = fallback(self._upstream, turn.how)
+            return self._answer(body, elsewhere, request_id, own)
         if reply.status != 200:
             return self._upstream_error(reply, request_id, own)
         answer = self._answer(body, self._dressed(reply, turn, body["model"], request), request_id, own)
@@ -134,10 +142,8 @@ class NewApi:
         if body["model"] not in MODELS:
             text = shells.words(request, "no_channel", group=self._knobs.group, model=body["model"])
             return shells.openai_shape(503, text, request_id, own, "model_not_found")
-        limit = body.get("max_tokens", 0)
-        if not isinstance(limit, int) or isinstance(limit, bool) or limit < 0:
-            text = "json: cannot unmarshal into Go struct field ClaudeRequest.max_tokens of type uint"
-            return shells.claude_shape(500, text, request_id, own)
+        if complaint := _undecodable(body):
+            return shells.claude_shape(500, complaint, request_id, own)
         return self._refuse_reserve(request, body, request_id, own)
 
     def _refuse_reserve(
@@ -163,17 +169,26 @@ class NewApi:
                 529, compact({"error": {"type": "overloaded_error", "message": "Overloaded"}}), own
             )
         if self._rng.random() < 0.5:
-            return shells.claude_shape(529, "Overloaded", request_id, own, "<nil>")
-        return shells.claude_shape(503, "Service Unavailable", request_id, own)
+            return shells.claude_shape(529, self._relayed("Overloaded"), request_id, own, "<nil>")
+        return shells.claude_shape(503, self._relayed("Service Unavailable"), request_id, own)
+
+    def _relayed(self, text: str) -> str:
+        """An error text as it comes out of a relay behind this one: a private build, its clock eight hours ahead."""
+        if not self._knobs.inner_relay:
+            return text
+        return f"{text} (request id: {ids.relay_request_id(self._now() + 8 * 3600, self._rng, INNER_BUILD)})"
 
     def _upstream_error(self, reply: Reply, request_id: str, own: Headers) -> HttpAnswer:
         if self._knobs.rewrites_errors:
             return shells.wrapped_in_chinese(reply.status, compact(reply.body), own)
-        return shells.claude_shape(reply.status, reply.body["error"]["message"], request_id, own, "<nil>")
+        if self._knobs.blanks_errors:
+            return blanked(reply.status, own)
+        text = masked(reply.body["error"]["message"])
+        return shells.claude_shape(reply.status, self._relayed(text), request_id, own, "<nil>")
 
     def _dressed(self, reply: Reply, turn: Turn, model: str, request: HttpRequest) -> Reply:
         """What this vendor has patched into its answers."""
-        answer = reply.body | {"model": model}
+        answer = reply.body | {"model": self._knobs.returned_name or model}
         if turn.replays and self._last is not None:
             reply = Reply(200, self._last.headers, reply.body)
             answer |= {"id": self._last.body["id"], "content": self._last.body["content"]}
@@ -189,12 +204,18 @@ class NewApi:
         tokens = Tokens.of(reply.body["usage"])
         self.log.write(request_id, body["model"], tokens, stream=stream, use_time=delay)
         if stream:
-            pieces = list(events(reply.body, self._rng))
+            pieces = list(self._events(reply.body))
             headers: Headers = (("Content-Type", STREAM_TYPE.partition(";")[0]), ("Cache-Control", "no-cache"), *own)
             return HttpAnswer(200, headers, b"".join(pieces), tuple(map(len, pieces)), delay, gap=delay / 10)
         raw = compact(rebuilt(reply.body, self._seen.rebuilds_json))
         headers = (("Content-Type", "application/json"), *self._copied(reply.headers, own))
         return HttpAnswer(200, headers, raw, cut(raw, self._seen.longest_piece, self._rng), delay)
+
+    def _events(self, answer: dict[str, Any]) -> Iterator[bytes]:
+        """Passed on byte for byte, unless the channel has no such stream or the vendor reads along."""
+        own = events(answer, self._rng, future=self._knobs.future)
+        anew = self._knobs.streams == "rebuilt" or self._knobs.channel == "aws"
+        return printed_anew(own) if anew else own
 
     def _copied(self, upstream: Headers, own: Headers) -> Headers:
         """Non-stream answers carry all upstream headers; the program's language writes them in title case."""
@@ -208,6 +229,26 @@ class NewApi:
         if self._knobs.strips_vendor_headers:
             return name.startswith(VENDOR_MARKS)
         return self._knobs.strips_request_id and name == "request-id"
+
+
+DECODED: dict[str, tuple[type | tuple[type, ...], str]] = {
+    "max_tokens": (int, "uint"),
+    "temperature": ((int, float), "float64"),
+    "top_p": ((int, float), "float64"),
+    "top_k": (int, "int"),
+    "stop_sequences": (list, "[]string"),
+}
+"""Fields that the program decodes into a type of its language before it asks anybody (source-derived)."""
+
+
+def _undecodable(body: dict[str, Any]) -> str:
+    """The local complaint about a body, in the program's own words; empty where it can be decoded."""
+    for name, (kind, said) in DECODED.items():
+        value = body.get(name)
+        wrong = value is not None and (not isinstance(value, kind) or isinstance(value, bool))
+        if wrong or (name == "max_tokens" and value is not None and value < 0):
+            return f"json: cannot unmarshal into Go struct field ClaudeRequest.{name} of type {said}"
+    return "" if body.get("messages") else "field messages is required"
 
 
 def _forwarded(body: dict[str, Any]) -> dict[str, Any]:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 from relay_audit.lab import ids
@@ -17,7 +17,7 @@ from relay_audit.lab.models import MODELS
 from relay_audit.lab.refusals import Refusal, refuse
 from relay_audit.lab.tokenizer import count_body
 from relay_audit.lab.variation import Variation
-from relay_audit.lab.vendor_headers import FirstParty, bedrock
+from relay_audit.lab.vendor_headers import FirstParty, bedrock, foundry
 from relay_audit.lab.wire import Headers, HttpAnswer, HttpRequest, compact, cut, date_header
 
 INCIDENT = range(5, 17)
@@ -45,12 +45,14 @@ class Official:
         rng: random.Random,
         now: Callable[[], float],
         state: Literal["up", "incident", "down"] = "up",
+        future: bool = False,
     ) -> None:
         self.key = key
         self._seen = seen
         self._rng = rng
         self._now = now
         self._state = state
+        self._future = future
         self._headers = FirstParty(seen, rng)
         self._counts = 0
 
@@ -75,19 +77,26 @@ class Official:
             return self._invalid("The request body is not valid JSON.")
         if complaint := refuse(body, counting=False, beta=beta):
             return self.refused(complaint)
+        if self._future:
+            how = replace(how, ids="future", signature="opaque", extras=True)
         stamp = stamps(self._answered_at(), self._rng, how.ids)
-        answer = message(body, MODELS[body["model"]], stamp, how, self._seen, self._rng)
+        account = self._headers.account(how.account) if how.channel in ("anthropic", "azure") else ""
+        answer = message(body, MODELS[body["model"]], stamp, how, self._seen, self._rng, account)
         if how.channel == "aws":
             return Reply(200, bedrock(stamp.date, answer["usage"], self._rng), answer)
         if how.channel == "vertex":
             return Reply(200, (date_header(stamp.date),), answer)
-        return Reply(200, self._headers(stamp.date, ids.minted("req", stamp.request, self._rng)), answer)
+        if how.channel == "azure":
+            return Reply(200, foundry(stamp.date, self._rng), answer)
+        headers = self._headers(stamp.date, self._request_id(stamp.request), account=how.account)
+        return Reply(200, headers, answer)
 
     def refused(self, why: Refusal) -> Reply:
         """The vendor's error shell: `request_id` in the body equals the `request-id` header."""
         stamp = stamps(self._answered_at(), self._rng)
-        request_id = ids.minted("req", stamp.request, self._rng)
-        body = {"type": "error", "error": {"type": why.kind, "message": why.message}, "request_id": request_id}
+        request_id = self._request_id(stamp.request)
+        text = f"Your request was not accepted: {why.message}" if self._future else why.message
+        body = {"type": "error", "error": {"type": why.kind, "message": text}, "request_id": request_id}
         return Reply(why.status, self._headers(stamp.date, request_id, error=True), body)
 
     def as_json(self, reply: Reply) -> HttpAnswer:
@@ -96,10 +105,13 @@ class Official:
         return HttpAnswer(reply.status, headers, raw, cut(raw, self._seen.longest_piece, self._rng), self.latency())
 
     def as_stream(self, reply: Reply) -> HttpAnswer:
-        pieces = list(events(reply.body, self._rng))
+        pieces = list(events(reply.body, self._rng, future=self._future))
         headers = (("content-type", STREAM_TYPE), ("cache-control", "no-cache"), *reply.headers)
         sizes = tuple(map(len, pieces))
         return HttpAnswer(reply.status, headers, b"".join(pieces), sizes, self.latency(), gap=self.latency() / 10)
+
+    def _request_id(self, at: float) -> str:
+        return ids.lookalike("req_02", 26, self._rng) if self._future else ids.minted("req", at, self._rng)
 
     def latency(self) -> float:
         return self._rng.uniform(*self._seen.latency)
@@ -132,8 +144,7 @@ class Official:
 
     def _free(self, body: dict[str, Any]) -> Reply:
         stamp = stamps(self._answered_at(), self._rng)
-        request_id = ids.minted("req", stamp.request, self._rng)
-        return Reply(200, self._headers(stamp.date, request_id, generation=False), body)
+        return Reply(200, self._headers(stamp.date, self._request_id(stamp.request), generation=False), body)
 
 
 def anthropic_models() -> dict[str, Any]:

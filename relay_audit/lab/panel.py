@@ -11,7 +11,7 @@ from typing import Any
 from relay_audit.lab import shells
 from relay_audit.lab.billing import QUOTA_PER_UNIT
 from relay_audit.lab.knobs import Knobs
-from relay_audit.lab.models import MODELS
+from relay_audit.lab.models import MODELS, Model
 from relay_audit.lab.relay_log import RelayLog
 from relay_audit.lab.variation import Variation
 from relay_audit.lab.wire import Headers, HttpAnswer, HttpRequest, json_answer
@@ -43,8 +43,16 @@ class CriticalLimit:
 
 class Panel:
     def __init__(
-        self, key: str, knobs: Knobs, seen: Variation, log: RelayLog, rng: random.Random, now: Callable[[], float]
+        self,
+        key: str,
+        knobs: Knobs,
+        seen: Variation,
+        log: RelayLog,
+        rng: random.Random,
+        now: Callable[[], float],
+        models: dict[str, Model] = MODELS,
     ) -> None:
+        self._models = models
         self._key = key
         self._knobs = knobs
         self._seen = seen
@@ -63,6 +71,8 @@ class Panel:
     @property
     def left(self) -> int:
         """Quota the key may still spend."""
+        if self._knobs.balance is not None:
+            return self._knobs.balance - self._log.used
         return 10**9 if self._seen.unlimited else self._seen.granted - self._log.used
 
     def _limited(self, route: Route) -> Route:
@@ -102,7 +112,7 @@ class Panel:
                 "enable_groups": list(groups),
                 "supported_endpoint_types": ["anthropic", "openai"],
             }
-            for model in MODELS.values()
+            for model in self._models.values()
         ]
         usable = dict.fromkeys(groups, "")
         answer = {
@@ -121,8 +131,8 @@ class Panel:
     def _usage(self, request: HttpRequest, own: Headers) -> HttpAnswer:
         if refusal := self._refuse(request, own):
             return refusal
-        unlimited = self._seen.unlimited
-        granted = 0 if unlimited else self._seen.granted
+        unlimited = self._seen.unlimited and self._knobs.balance is None
+        granted = 0 if unlimited else self._seen.granted if self._knobs.balance is None else self._knobs.balance
         data: dict[str, Any] = {
             "object": "token_usage",
             "name": "lab",

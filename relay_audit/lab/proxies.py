@@ -8,9 +8,11 @@ from typing import Any
 
 from relay_audit.lab import ids
 from relay_audit.lab.knobs import Knobs
-from relay_audit.lab.message import events
+from relay_audit.lab.message import PLAIN, events
 from relay_audit.lab.models import MODELS
 from relay_audit.lab.official import STREAM_TYPE, Official, Reply
+from relay_audit.lab.refusals import FIELDS
+from relay_audit.lab.tampering import blanked, fallback, tampered
 from relay_audit.lab.turns import Turns
 from relay_audit.lab.variation import Variation
 from relay_audit.lab.wire import Headers, HttpAnswer, HttpRequest, compact, date_header, json_answer
@@ -19,18 +21,27 @@ LITELLM = "1.108.7"
 
 
 class PlainProxy:
-    """Swaps the key and passes everything on, headers and all. Without a key of its own it lets everybody in."""
+    """Swaps the key and passes everything on, headers and all, but for what the knobs change. Without a key of its own
+    it lets everybody in."""
 
-    def __init__(self, *, key: str | None, upstream: Official) -> None:
+    def __init__(self, *, key: str | None, upstream: Official, knobs: Knobs | None = None) -> None:
         self._key = key
         self._upstream = upstream
+        self._knobs = knobs or Knobs()
 
     def handle(self, request: HttpRequest) -> HttpAnswer:
         key = self._upstream.key if self._key in (None, request.key) else ""
         rest = tuple(row for row in request.headers if row[0].lower() not in ("x-api-key", "authorization"))
-        return self._upstream.handle(
-            HttpRequest(request.method, request.path, (*rest, ("x-api-key", key)), request.body)
-        )
+        body = request.json()
+        raw = compact(tampered(body, self._knobs)) if isinstance(body, dict) and self._changes else request.body
+        answer = self._upstream.handle(HttpRequest(request.method, request.path, (*rest, ("x-api-key", key)), raw))
+        if answer.status == 400 and self._knobs.reroutes:
+            return self._upstream.as_json(fallback(self._upstream, PLAIN))
+        return blanked(answer.status, ()) if answer.status == 400 and self._knobs.blanks_errors else answer
+
+    @property
+    def _changes(self) -> bool:
+        return bool(self._knobs.swallows or self._knobs.limit_to)
 
 
 class Litellm:
@@ -77,16 +88,20 @@ class Litellm:
             return _bad_request("anthropic_messages: Invalid model name passed in", own)
         if "max_tokens" not in body:
             return _bad_request("anthropic_messages: Missing required parameter: 'max_tokens'.", own)
-        reply = self._upstream.generate(_known(body), how=self._turns.next(body).how)
+        how = self._turns.next(body).how
+        reply = self._upstream.generate(tampered(_known(body), self._knobs), how=how)
+        if reply.status == 400 and self._knobs.reroutes:
+            elsewhere = fallback(self._upstream, how)
+            return self._answer(body, elsewhere, own, fell_back=True)
         if reply.status != 200:
             inner = f"litellm.BadRequestError: AnthropicException - {compact(reply.body).decode()}"
             note = f"LiteLLM: model group '{body['model']}' failed with the error above. No fallback was attempted."
             return _bad_request(f"{inner}\n\n{note}", own, reply.status)
         return self._answer(body, reply, own)
 
-    def _answer(self, body: dict[str, Any], reply: Reply, own: Headers) -> HttpAnswer:
+    def _answer(self, body: dict[str, Any], reply: Reply, own: Headers, *, fell_back: bool = False) -> HttpAnswer:
         delay = self._upstream.latency()
-        headers = (*own, *self._headers(body["model"]))
+        headers = (*own, *self._headers(body["model"], fell_back=fell_back))
         if body.get("stream") is True:
             passed = tuple((f"llm_provider-{name}", value) for name, value in reply.headers if name != "date")
             pieces = list(events(reply.body, self._rng))
@@ -94,7 +109,7 @@ class Litellm:
             return HttpAnswer(200, kind, b"".join(pieces), tuple(map(len, pieces)), delay)
         return HttpAnswer(200, (("content-type", "application/json"), *headers), compact(reply.body), delay=delay)
 
-    def _headers(self, model: str) -> Headers:
+    def _headers(self, model: str, *, fell_back: bool) -> Headers:
         named = self._knobs.litellm_model or f"anthropic/{model}"
         return (
             ("x-litellm-call-id", ids.uuid4(self._rng)),
@@ -104,14 +119,14 @@ class Litellm:
             ("x-litellm-key-spend", "0.0"),
             ("x-litellm-model-group", model),
             ("x-litellm-attempted-retries", "0"),
-            ("x-litellm-attempted-fallbacks", "0"),
+            ("x-litellm-attempted-fallbacks", str(int(fell_back))),
             ("vary", "Origin"),
         )
 
 
 def _known(body: dict[str, Any]) -> dict[str, Any]:
-    dropped = ("seed", "stop", "n", "user", "logprobs", "response_format")
-    return {name: value for name, value in body.items() if name not in dropped}
+    """Fields of the Messages API pass, the region and the tier among them; unknown ones are dropped (recorded)."""
+    return {name: value for name, value in body.items() if name in {"model", *FIELDS}}
 
 
 def _no_database(own: Headers) -> HttpAnswer:

@@ -174,7 +174,7 @@ def refuse(body: dict[str, Any], *, counting: bool, beta: bool) -> Refusal | Non
     model = MODELS.get(body["model"])
     if model is None:
         return Refusal(404, "not_found_error", f"model: {body['model']}")
-    complaint = _by_model(body, model)
+    complaint = _by_model(body, model) or _tools_missing(body)
     return _invalid(complaint) if complaint else None
 
 
@@ -216,6 +216,13 @@ def _merged(index: int, turns: list[dict[str, Any]]) -> bool:
     """Turns of one role are merged; an empty one beside a full one is no empty turn."""
     beside = [turns[i] for i in (index - 1, index + 1) if 0 <= i < len(turns)]
     return any(turn["role"] == "user" and turn["content"] for turn in beside)
+
+
+def _tools_missing(body: dict[str, Any]) -> str:
+    """Where this stands in the order of reporting is not established."""
+    kind = (body.get("tool_choice") or {}).get("type", "none")
+    asked = kind != "none" and not body.get("tools")
+    return "tool_choice may only be specified while providing tools" if asked else ""
 
 
 _MAXIMUM = "which is the maximum allowed number of output tokens for"

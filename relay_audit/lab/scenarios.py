@@ -27,6 +27,8 @@ class Scenario:
     expect_no_key: frozenset[str] | None
     """The same without an official key; None where a run of three sends may or may not meet the fault."""
     notes: str = ""
+    model: str = ""
+    """What is bought; empty means the dialect's usual model."""
 
 
 def _row(
@@ -68,6 +70,8 @@ _HONEST = (
     _row("honest", "honest_rewritten_chinese_errors", "refusals re-worded in Chinese", "错误信息被改写成中文",
          Knobs(rewrites_errors=True, flaky_every=8),
          notes="hubrelay's wrapper; one request in eight fails so that it shows"),
+    _row("honest", "honest_small_balance", "a balance below the reserve of check 3", "余额不够检查 3 的预扣",
+         Knobs(balance=100_000)),
     _row("honest", "honest_no_pricing", "the price list is closed", "不公开价格", Knobs(publishes_prices=False)),
     _row("honest", "honest_no_software", "a plain proxy without any panel", "没有面板的普通反向代理",
          Knobs(software="plain")),
@@ -78,6 +82,39 @@ _HONEST = (
     _row("honest", "official_down", "the official API is overloaded", "官方接口过载", Knobs(official="down")),
     _row("ambiguous", "honest_thinking_29", "a constant offset of 29 tokens", "固定多 29 个 token",
          Knobs(template_offset=29), "tokens.inconclusive_offset", notes="9 to 49 tokens is never an accusation"),
+)  # fmt: skip
+
+_CHANNELS = (
+    _row("honest", "honest_opaque_signature", "thinking signatures that show nothing", "思考签名什么也看不出",
+         Knobs(signature="opaque"), notes="an unknown layout is no contradiction"),
+    _row("honest", "honest_rebuilt_streams", "streams printed anew by the relay", "流式回答被中转重新打印",
+         Knobs(streams="rebuilt"), notes="a fact about the way, never a fault"),
+    _row("honest", "honest_bedrock_reseller", "Bedrock sold as Bedrock, headers gone", "明说是 Bedrock，响应头去掉",
+         Knobs(channel="aws", claims="aws", strips_vendor_headers=True,
+               returned_name="us.anthropic.claude-sonnet-5-5-20260928-v1:0")),
+    _row("honest", "honest_azure", "Claude on Azure, sold as such", "明说是 Azure 上的 Claude",
+         Knobs(channel="azure", claims="azure"), notes="the vendor's ids behind Azure's gateway"),
+    _row("honest", "honest_vertex", "Vertex sold as Vertex", "明说是 Vertex", Knobs(channel="vertex", claims="vertex")),
+    _row("honest", "honest_dated_name", "answers name the dated model", "回答里写的是带日期的型号名",
+         Knobs(returned_name="claude-sonnet-5-5-20260928")),
+    _row("honest", "honest_accounts", "requests go round among four accounts", "请求轮流用四个账号",
+         Knobs(accounts=4), notes="a pool hint at info: usual where load is spread"),
+    _row("honest", "honest_chain", "two relays in a row", "前后两家中转", Knobs(inner_relay=True, flaky_every=4),
+         notes="both request ids stand in the text of a refusal"),
+    _row("honest", "honest_constant_id", "one id in every answer", "每个回答都是同一个 id",
+         Knobs(ids="constant", strips_vendor_headers=True, signature="opaque"), notes="CLIProxyAPI's constant: unknown, not a replay"),
+    _row("honest", "official_future", "the vendor's next dialect on both sides", "两边都换成官方以后的新格式",
+         Knobs(future=True), notes="ids, signatures, events, fields and wordings that nobody has seen yet"),
+    _row("fault", "bedrock_signature", "the vendor's ids, a signature of Bedrock", "官方样子的 ID，签名却是 Bedrock 的",
+         Knobs(channel="aws", ids="first_party", strips_vendor_headers=True), "channel.signals_contradict",
+         notes="the signature against everything else of its answer: severity low"),
+    _row("fault", "bedrock_without_headers", "Bedrock ids and signatures, no headers", "Bedrock 的 ID 和签名",
+         Knobs(channel="aws", strips_vendor_headers=True), "channel.mismatch"),
+    _row("fault", "signature_names_sibling", "the signature alone names another model", "只有签名写着别的型号",
+         Knobs(signature_model="claude-haiku-5-5"), "model.name_mismatch"),
+    _row("fault", "signature_and_log_name_sibling", "signature and log name another model", "签名和日志都写着别的型号",
+         Knobs(signature_model="claude-haiku-5-5", mapped_to="claude-haiku-5-5"),
+         "model.substituted model.relay_log_admits_mapping"),
 )  # fmt: skip
 
 _FAULTS = (
@@ -109,6 +146,9 @@ _FAULTS = (
     _row("fault", "hidden_without_system", "508 tokens where no system prompt is sent", "没带 system 时多 508 token",
          Knobs(template_offset=0, hidden=508, hidden_when="no_system"), "tokens.variable_surplus",
          no_key="tokens.constant_surplus", notes="the published sentence is sent without a system prompt"),
+    _row("fault", "hidden_by_user_agent", "508 tokens for callers of an HTTP library", "看 User-Agent 决定加不加 508 token",
+         Knobs(template_offset=0, hidden=508, hidden_when="library_agent"), "tokens.variable_surplus",
+         no_key="tokens.constant_surplus", notes="without a key nothing is sent under another User-Agent"),
     _row("fault", "hidden_sometimes", "508 tokens in one request of four", "四次里有一次多 508 token",
          Knobs(template_offset=0, hidden=508, hidden_when="sometimes"), "tokens.intermittent_surplus", no_key=None),
     _row("fault", "usage_x13", "input tokens times 1.3", "输入 token 乘 1.3",
@@ -124,6 +164,9 @@ _FAULTS = (
     _row("fault", "log_admits_mapping", "the log names another model upstream", "日志承认换了模型",
          Knobs(mapped_to="claude-haiku-5-5"), "model.relay_log_admits_mapping",
          notes="a sibling with the same tokenizer, so that nothing else shows"),
+    _row("fault", "swapped_sibling", "a cheaper sibling with the same tokenizer", "换成同一分词器的便宜型号",
+         Knobs(template_offset=0, serves="claude-haiku-5-5"), "model.substituted",
+         notes="only the refused output limit tells; the log shows no mapping"),
     _row("fault", "litellm_swap", "a header names another model upstream", "响应头承认换了模型",
          Knobs(software="litellm", litellm_model="anthropic/claude-3-haiku-20240307"), "model.relay_header_admits",
          notes="only the header is turned; a real swap would also show in the token counts"),
@@ -131,6 +174,31 @@ _FAULTS = (
          Knobs(charge_factor=2), "billing.overcharged"),
     _row("fault", "key_echo", "answers contain the caller's key", "回答里带着你的密钥",
          Knobs(echoes_key="answers"), "run.key_echoed"),
+)  # fmt: skip
+
+_PARAMETERS = (
+    _row("fault", "temperature_dropped", "the sampling temperature is taken out", "采样温度被拿掉",
+         Knobs(swallows=("temperature",)), "params.illegal_accepted"),
+    _row("fault", "unknown_fields_dropped", "fields of other vendors vanish, software unknown", "别家的字段消失，程序未知",
+         Knobs(software="plain", swallows=("seed",)), "params.illegal_accepted",
+         notes="honest hops of some software do it: severity low"),
+    _row("fault", "region_dropped", "the region is taken out, software unknown", "推理区域被拿掉，程序未知",
+         Knobs(software="plain", swallows=("inference_geo",)), "params.legal_dropped params.illegal_accepted",
+         notes="honest hops of some software do it: severity low"),
+    _row("fault", "stop_ignored", "stop words do not stop", "停止词不起作用",
+         Knobs(swallows=("stop_sequences",)), "params.not_honoured"),
+    _row("fault", "limit_ignored", "the output limit does not bound", "输出上限不起作用",
+         Knobs(limit_to=4096), "params.not_honoured params.clamped",
+         notes="a limit above the model's own is then answered as well"),
+    _row("fault", "limit_lowered", "the output limit is lowered to 12", "输出上限被压到 12",
+         Knobs(limit_to=12), "params.clamped"),
+    _row("fault", "errors_blanked", "every refusal reads the same", "所有报错都一个样",
+         Knobs(software="plain", blanks_errors=True), "params.error_unusable",
+         notes="claude-relay-service with console accounts writes them so"),
+    _row("fault", "fallback_on_400", "what is refused is asked of another model", "被拒绝的请求转给别的型号",
+         Knobs(reroutes=True), "params.rerouted_on_error"),
+    _row("fault", "fallback_on_400_litellm", "LiteLLM with a fallback model", "LiteLLM 配了备用型号",
+         Knobs(software="litellm", reroutes=True), "params.rerouted_on_error"),
 )  # fmt: skip
 
 _SPOILT = "run.hostile_response"
@@ -161,4 +229,4 @@ _HOSTILE = (
     _row("hostile", "unreachable", "nothing listens at the address", "地址上没有服务", Knobs(hostile="unreachable")),
 )  # fmt: skip
 
-SCENARIOS: dict[str, Scenario] = {row.name: row for row in (*_HONEST, *_FAULTS, *_HOSTILE)}
+SCENARIOS: dict[str, Scenario] = {row.name: row for row in (*_HONEST, *_CHANNELS, *_FAULTS, *_PARAMETERS, *_HOSTILE)}

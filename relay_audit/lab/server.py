@@ -16,6 +16,7 @@ from dataclasses import dataclass, field, replace
 from http import HTTPStatus
 from typing import Any
 
+from relay_audit.lab.gpt_scenarios import Dialect
 from relay_audit.lab.scenarios import Scenario
 from relay_audit.lab.wire import HttpAnswer, HttpRequest, Side
 from relay_audit.lab.world import Arrival, World
@@ -58,11 +59,16 @@ class Served:
 
 @contextlib.contextmanager
 def serve(
-    scenario: Scenario | str, seed: int = 0, clock: Callable[[], float] | None = None, *, pace: float = 1.0
+    scenario: Scenario | str,
+    seed: int = 0,
+    clock: Callable[[], float] | None = None,
+    *,
+    pace: float = 1.0,
+    dialect: Dialect = "anthropic",
 ) -> Iterator[Served]:
     """Runs a scenario until the block ends. `clock` gives Unix seconds to ids, dates, log and limiter; waits on the
     wire are real and multiplied by `pace`."""
-    world = World(scenario, seed, clock or time.time)
+    world = World(scenario, seed, clock or time.time, dialect)
     with contextlib.ExitStack() as stack:
         servers: dict[Side, LabServer] = {side: stack.enter_context(LabServer(side)) for side in _sides(world)}
         silent = stack.enter_context(socket.socket()) if "relay" not in servers else None

@@ -12,7 +12,7 @@ import re
 from dataclasses import dataclass
 from typing import Any, Literal
 
-GenerationName = Literal["claude-5", "claude-4-5"]
+GenerationName = Literal["claude-5", "claude-4-5", "gpt-o200k", "gpt-cl100k", "gpt-oss"]
 
 _PIECES = re.compile(
     r"(?P<word>[A-Za-z\u00c0-\u024f]+)|(?P<cjk>[\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af\uf900-\ufaff]+)"
@@ -38,6 +38,9 @@ class Generation:
 GENERATIONS: dict[GenerationName, Generation] = {
     "claude-5": Generation(template=10, word_step=5, cjk_quarters=4, digit_step=1, wide_mark=1),
     "claude-4-5": Generation(template=7, word_step=12, cjk_quarters=5, digit_step=3, wide_mark=2),
+    "gpt-o200k": Generation(template=6, word_step=6, cjk_quarters=3, digit_step=3, wide_mark=1),
+    "gpt-cl100k": Generation(template=7, word_step=9, cjk_quarters=5, digit_step=3, wide_mark=2),
+    "gpt-oss": Generation(template=70, word_step=6, cjk_quarters=3, digit_step=3, wide_mark=1),
 }
 TURN = 3
 """Tokens of every further turn, and of a system prompt's frame."""

@@ -32,25 +32,28 @@ class Turns:
         self._number = 0
         self._cache_written = False
 
-    def next(self, body: dict[str, Any]) -> Turn:
+    def next(self, body: dict[str, Any], agent: str = "") -> Turn:
         self._number += 1
         fails = self._flaky.hit()
         replays = self._knobs.replays and self._number % 2 == 0
-        return Turn(self._number, self._treatment(body), fails, replays)
+        return Turn(self._number, self._treatment(body, agent), fails, replays)
 
-    def _treatment(self, body: dict[str, Any]) -> Treatment:
+    def _treatment(self, body: dict[str, Any], agent: str) -> Treatment:
         knobs = self._knobs
         new, self._cache_written = not self._cache_written, bool(knobs.hidden_cached)
         return Treatment(
             channel=self._channel(),
             ids=knobs.ids,
             generation=knobs.generation,
-            hidden=knobs.hidden if self._adds_prompt(body) else 0,
+            hidden=knobs.hidden if self._adds_prompt(body, agent) else 0,
             cached=knobs.hidden_cached,
             cache_is_new=new,
             factor=knobs.usage_factor,
             geo=knobs.geo,
             extras=knobs.usage_extras,
+            signature=knobs.signature,
+            signature_model=knobs.signature_model,
+            account=self._number % knobs.accounts,
         )
 
     def _channel(self) -> Channel:
@@ -58,9 +61,11 @@ class Turns:
             return self._knobs.channel
         return "aws" if self._bedrock.hit() else "anthropic"
 
-    def _adds_prompt(self, body: dict[str, Any]) -> bool:
+    def _adds_prompt(self, body: dict[str, Any], agent: str) -> bool:
         if self._knobs.hidden_when == "no_system":
             return not body.get("system")
+        if self._knobs.hidden_when == "library_agent":
+            return agent.startswith("python-")
         return self._knobs.hidden_when == "always" or self._dosed.hit()
 
 

@@ -20,10 +20,18 @@ class FirstParty:
     def __init__(self, seen: Variation, rng: random.Random) -> None:
         self._seen = seen
         self._rng = rng
-        self.organization = ids.uuid4(rng)
+        self.accounts = [ids.uuid4(rng)]
         self.workspace = ids.unclocked("wrkspc", rng)
 
-    def __call__(self, date: float, request_id: str, *, error: bool = False, generation: bool = True) -> Headers:
+    def account(self, number: int) -> str:
+        """The organisation id of the n-th account, from 0."""
+        while len(self.accounts) <= number:
+            self.accounts.append(ids.uuid4(self._rng))
+        return self.accounts[number]
+
+    def __call__(
+        self, date: float, request_id: str, *, error: bool = False, generation: bool = True, account: int = 0
+    ) -> Headers:
         """Everything but the content headers; counting and errors carry no rate limits."""
         rng = self._rng
         rows: dict[str, str] = dict([date_header(date)])
@@ -32,7 +40,7 @@ class FirstParty:
         rows |= {
             "request-id": request_id,
             "strict-transport-security": "max-age=31536000; includeSubDomains; preload",
-            "anthropic-organization-id": self.organization,
+            "anthropic-organization-id": self.account(account),
             "server": "cloudflare",
             "cf-cache-status": "DYNAMIC",
             "x-robots-tag": "none",
@@ -77,6 +85,15 @@ def bedrock(date: float, usage: dict[str, Any], rng: random.Random) -> Headers:
         ("x-amzn-bedrock-output-token-count", str(usage["output_tokens"])),
         ("x-amzn-bedrock-cache-read-input-token-count", str(usage["cache_read_input_tokens"])),
         ("x-amzn-bedrock-cache-write-input-token-count", str(usage["cache_creation_input_tokens"])),
+    )
+
+
+def foundry(date: float, rng: random.Random) -> Headers:
+    """Claude on Azure Foundry: the gateway's headers, and none of the vendor's rate limits."""
+    return (
+        date_header(date),
+        ("apim-request-id", ids.uuid4(rng)),
+        ("x-ms-region", rng.choice(("East US 2", "Sweden Central"))),
     )
 
 

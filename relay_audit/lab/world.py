@@ -10,11 +10,15 @@ from collections.abc import Callable
 from typing import NamedTuple, Protocol
 
 from relay_audit.lab import ids
+from relay_audit.lab.gpt_official import OpenAi
+from relay_audit.lab.gpt_refusals import Format
+from relay_audit.lab.gpt_scenarios import Dialect, scenarios_in
 from relay_audit.lab.newapi import NewApi
+from relay_audit.lab.newapi_gpt import NewApiGpt, PlainGpt
 from relay_audit.lab.official import Official
 from relay_audit.lab.proxies import Litellm, PlainProxy
 from relay_audit.lab.relay_log import RelayLog
-from relay_audit.lab.scenarios import SCENARIOS, Scenario
+from relay_audit.lab.scenarios import Scenario
 from relay_audit.lab.variation import vary
 from relay_audit.lab.wire import Headers, HttpAnswer, HttpRequest, Side
 
@@ -38,27 +42,41 @@ class Arrival(NamedTuple):
 class World:
     """In-process use: `handle(side, request)`. Scenario, seed and clock decide every byte of every answer."""
 
-    def __init__(self, scenario: Scenario | str, seed: int = 0, now: Callable[[], float] = time.time) -> None:
-        self.scenario = SCENARIOS[scenario] if isinstance(scenario, str) else scenario
+    def __init__(
+        self,
+        scenario: Scenario | str,
+        seed: int = 0,
+        now: Callable[[], float] = time.time,
+        dialect: Dialect = "anthropic",
+    ) -> None:
+        self.dialect: Dialect = dialect
+        self.scenario = scenarios_in(dialect)[scenario] if isinstance(scenario, str) else scenario
         self.knobs = self.scenario.knobs
         self.now = now
         self.arrivals: list[Arrival] = []
         self.seen = vary(self._rng(seed, "variation"), self.knobs)
         keys = self._rng(seed, "keys")
         self.relay_key = ids.lookalike("sk-lab", 40, keys)
-        self.official_key = ids.lookalike("sk-ant-api03-lab", 80, keys)
-        self.official = self._vendor(seed, "official", self.official_key, behind=False)
-        self._upstream = self._vendor(seed, "upstream", ids.lookalike("sk-ant-api03-up", 80, keys), behind=True)
+        shape = "sk-ant-api03" if dialect == "anthropic" else "sk-proj"
+        self.official_key = ids.lookalike(f"{shape}-lab", 80, keys)
+        upstream_key = ids.lookalike(f"{shape}-up", 80, keys)
         self._lock = threading.Lock()
-        relay = self._relay(seed)
-        elsewhere = PlainProxy(key=None, upstream=self._vendor(seed, "elsewhere", "none", behind=True))
-        self._hosts: dict[Side, Host] = {"relay": relay, "official": self.official, "elsewhere": elsewhere}
-        self.relay = relay
+        self.official, self.relay, elsewhere = (
+            self._sells_claude(seed, upstream_key)
+            if dialect == "anthropic"
+            else self._sells_gpt(seed, upstream_key, dialect)
+        )
+        self._hosts: dict[Side, Host] = {"relay": self.relay, "official": self.official, "elsewhere": elsewhere}
 
     @property
     def claim(self) -> dict[str, str]:
         """What the vendor of this scenario says, for a target file: channel, group and ratio."""
-        return {"channel": "anthropic", "group": self.knobs.group, "ratio": str(self.knobs.group_ratio)}
+        return {"channel": self.knobs.claims, "group": self.knobs.group, "ratio": str(self.knobs.group_ratio)}
+
+    @property
+    def model(self) -> str:
+        """What is bought here, as the relay calls it."""
+        return self.scenario.model or ("claude-sonnet-5-5" if self.dialect == "anthropic" else "gpt-6-sol")
 
     @property
     def log(self) -> RelayLog | None:
@@ -83,13 +101,43 @@ class World:
 
     def _vendor(self, seed: int, purpose: str, key: str, *, behind: bool) -> Official:
         state = "up" if behind else self.knobs.official
-        return Official(key=key, seen=self.seen, rng=self._rng(seed, purpose), now=self.now, state=state)
+        return Official(
+            key=key, seen=self.seen, rng=self._rng(seed, purpose), now=self.now, state=state, future=self.knobs.future
+        )
 
-    def _relay(self, seed: int) -> NewApi | Litellm | PlainProxy:
+    def _sells_claude(self, seed: int, upstream_key: str) -> tuple[Host, Host, Host]:
+        upstream = self._vendor(seed, "upstream", upstream_key, behind=True)
+        elsewhere = PlainProxy(key=None, upstream=self._vendor(seed, "elsewhere", "none", behind=True))
+        return (
+            self._vendor(seed, "official", self.official_key, behind=False), self._relay(seed, upstream), elsewhere
+        )  # fmt: skip
+
+    def _sells_gpt(self, seed: int, upstream_key: str, dialect: Format) -> tuple[Host, Host, Host]:
+        def vendor(purpose: str, key: str) -> OpenAi:
+            state = self.knobs.official if purpose == "official" else "up"
+            return OpenAi(
+                key=key, dialect=dialect, seen=self.seen, rng=self._rng(seed, purpose), now=self.now, state=state
+            )
+
+        upstream = vendor("upstream", upstream_key)
+        plain = PlainGpt(self.relay_key, upstream)
+        relay = (
+            plain
+            if self.knobs.software == "plain"
+            else NewApiGpt(
+                key=self.relay_key,
+                knobs=self.knobs,
+                seen=self.seen,
+                upstream=upstream,
+                rng=self._rng(seed, "relay"),
+                now=self.now,
+            )
+        )
+        return vendor("official", self.official_key), relay, PlainGpt(None, vendor("elsewhere", "none"))
+
+    def _relay(self, seed: int, upstream: Official) -> NewApi | Litellm | PlainProxy:
         if self.knobs.software == "plain":
-            return PlainProxy(key=self.relay_key, upstream=self._upstream)
+            return PlainProxy(key=self.relay_key, upstream=upstream, knobs=self.knobs)
         kind = Litellm if self.knobs.software == "litellm" else NewApi
         rng = self._rng(seed, "relay")
-        return kind(
-            key=self.relay_key, knobs=self.knobs, seen=self.seen, upstream=self._upstream, rng=rng, now=self.now
-        )
+        return kind(key=self.relay_key, knobs=self.knobs, seen=self.seen, upstream=upstream, rng=rng, now=self.now)

@@ -15,7 +15,11 @@ def detect(exchanges: tuple[Exchange, ...], knowledge: Knowledge, named: str = "
     for row in knowledge.software:
         signals = [f"{row.name}:header" for e in exchanges if e.response and row.shows_in(e.response.headers)][:1]
         signals += [f"{row.name}:status" for e in exchanges if e.step == "discovery.status" and _status_fits(row, e)]
-        signals += [f"{row.name}:refusal" for e in exchanges if e.response and row.refuses_like(e.response.body, e.response.status)][:1]
+        signals += [
+            f"{row.name}:refusal"
+            for e in exchanges
+            if e.response and row.refuses_like(e.response.readable(), e.response.status)
+        ][:1]
         if signals:
             scores.setdefault(row.name, []).extend(signals)
     if not scores:

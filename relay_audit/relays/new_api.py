@@ -14,7 +14,7 @@ from typing import Any
 
 from relay_audit.evidence import ForeignRows, LogReading, LogRow, LogState, SiteFacts
 from relay_audit.exchange import Exchange, whole_number
-from relay_audit.fingerprint import Knowledge
+from relay_audit.fingerprint import Knowledge, ListPrice
 from relay_audit.quote import UnitPrice
 from relay_audit.usage import Usage
 
@@ -55,12 +55,17 @@ def read_price(pricing: Exchange | None, model: str, group: str, site: SiteFacts
     """The published price of a model in a group, in site dollars per million tokens; None where it is not published so
     that it can be computed (tiered expressions, a missing group ratio)."""
     rows = _object(pricing).get("data")
-    row = next((r for r in rows if isinstance(r, dict) and r.get("model_name") == model), None) if isinstance(rows, list) else None
+    row = (
+        next((r for r in rows if isinstance(r, dict) and r.get("model_name") == model), None)
+        if isinstance(rows, list)
+        else None
+    )
     if row is None or row.get("billing_mode"):
         return None
     ratio = site.group_ratio.get(group) if group else site.group_ratio.get("default")
     if ratio is None:
-        enabled = [g for g in row.get("enable_groups", []) if isinstance(g, str) and g in site.group_ratio]
+        named = row.get("enable_groups")
+        enabled = [g for g in named if isinstance(g, str) and g in site.group_ratio] if isinstance(named, list) else []
         ratio = max((site.group_ratio[g] for g in enabled), default=None) if not group else None
     if ratio is None:
         return None
@@ -68,7 +73,11 @@ def read_price(pricing: Exchange | None, model: str, group: str, site: SiteFacts
     if row.get("quota_type") == 1:
         fixed = _number(row.get("model_price"))
         zero = Decimal(0)
-        return UnitPrice(input=zero, output=zero, per_call=fixed * ratio, source=source, observed=today) if fixed is not None else None
+        return (
+            UnitPrice(input=zero, output=zero, per_call=fixed * ratio, source=source, observed=today)
+            if fixed is not None
+            else None
+        )
     model_ratio, completion = _number(row.get("model_ratio")), _number(row.get("completion_ratio"))
     if model_ratio is None or completion is None:
         return None
@@ -97,7 +106,11 @@ def read_balance(exchange: Exchange, site: SiteFacts) -> tuple[int | None, Decim
 
 
 def read_log(
-    asked: Exchange, body: str, sent: tuple[tuple[Exchange, Usage | None], ...], model: str, account: Callable[[str], str]
+    asked: Exchange,
+    body: str,
+    sent: tuple[tuple[Exchange, Usage | None], ...],
+    model: str,
+    account: Callable[[str], str],
 ) -> LogReading:
     """What the log says of our own sendings. Rows of other traffic leave a count, a sum and a time span.
 
@@ -113,7 +126,7 @@ def read_log(
         row = _row(raw, account)
         if row is None:
             continue
-        exchange = by_id.get(row.request_id) if row.request_id else _by_usage(row, sent, taken)
+        exchange = by_id.get(row.request_id) if row.request_id else _by_usage(row, sent, model, taken)
         if exchange:
             taken.add(exchange)
             ours.append(row.model_copy(update={"exchange": exchange}))
@@ -143,17 +156,29 @@ def old_generation(exchanges: tuple[Exchange, ...]) -> bool:
     return bool(answers) and not any(response.header(VERSION) for response in answers)
 
 
+def list_price(knowledge: Knowledge, model: str, today: dt.date) -> UnitPrice | None:
+    """The vendor's own list price on that day."""
+    listed = knowledge.price_of(model, today)
+    return (
+        None
+        if listed is None
+        else UnitPrice(**_rates(listed, Decimal(1)), source=listed.source, observed=listed.observed)
+    )
+
+
 def known_price(knowledge: Knowledge, model: str, ratio: Decimal | None, today: dt.date) -> UnitPrice | None:
     """The official list times max(1, claimed ratio): what is assumed of a relay that publishes no price."""
     listed = knowledge.price_of(model, today)
     if listed is None:
         return None
     factor = max(Decimal(1), ratio or Decimal(1))
-    scaled = {
-        name: None if (value := getattr(listed, name)) is None else value * factor
-        for name in ("input", "output", "cache_write_5m", "cache_write_1h", "cache_read")
-    }
-    return UnitPrice(**scaled, source=f"official list × {factor}: {listed.source}", observed=listed.observed, assumed=True)
+    source = f"official list × {factor}: {listed.source}"
+    return UnitPrice(**_rates(listed, factor), source=source, observed=listed.observed, assumed=True)
+
+
+def _rates(listed: ListPrice, factor: Decimal) -> dict[str, Any]:
+    names = ("input", "output", "cache_write_5m", "cache_write_1h", "cache_read")
+    return {name: None if (value := getattr(listed, name)) is None else value * factor for name in names}
 
 
 def _rows(asked: Exchange, body: str) -> tuple[LogState, str, list[dict[str, Any]]]:
@@ -179,7 +204,7 @@ def _rows(asked: Exchange, body: str) -> tuple[LogState, str, list[dict[str, Any
 
 def _row(raw: dict[str, Any], account: Callable[[str], str]) -> LogRow | None:
     quota, created = raw.get("quota"), whole_number(raw.get("created_at"))
-    if not isinstance(quota, int) or isinstance(quota, bool) or created is None:
+    if not isinstance(quota, int) or isinstance(quota, bool) or abs(quota) >= 2**53 or created is None:
         return None
     try:
         moment = dt.datetime.fromtimestamp(created, dt.UTC)
@@ -212,7 +237,11 @@ def _other(raw: Any) -> dict[str, Any]:  # noqa: ANN401
             return {}
     if not isinstance(raw, dict):
         return {}
-    return {key: _short(raw[key]) if isinstance(raw[key], str) else raw[key] for key in KEPT if key in raw and _plain(raw[key])}
+    return {
+        key: _short(raw[key]) if isinstance(raw[key], str) else raw[key]
+        for key in KEPT
+        if key in raw and _plain(raw[key])
+    }
 
 
 def _plain(value: Any) -> bool:  # noqa: ANN401
@@ -221,7 +250,7 @@ def _plain(value: Any) -> bool:  # noqa: ANN401
     return value is None or isinstance(value, str | int | float | bool)
 
 
-def _by_usage(row: LogRow, sent: tuple[tuple[Exchange, Usage | None], ...], taken: set[str]) -> str | None:
+def _by_usage(row: LogRow, sent: tuple[tuple[Exchange, Usage | None], ...], model: str, taken: set[str]) -> str | None:
     """Generations without `request_id`: time, model and tokens must fit exactly one of our exchanges."""
     fits = [
         e.id
@@ -229,7 +258,7 @@ def _by_usage(row: LogRow, sent: tuple[tuple[Exchange, Usage | None], ...], take
         if e.id not in taken
         and usage is not None
         and _in_window(row, e)
-        and row.model == (e.request.body or {}).get("model")
+        and row.model == (e.request.body or {}).get("model", model)
         and row.completion_tokens == usage.output
         and row.prompt_tokens in (usage.input, usage.billed_input)
         and not (e.response and e.response.header(REQUEST_ID) and row.request_id)

@@ -69,7 +69,7 @@ def summary_json(
         },
         "answer": _answer(evidence, findings, coverage, verdict, catalogue),
         "cards": [{"id": c.id, "state": c.state, "text": phrases.card(c, findings, coverage)} for c in verdict.cards],
-        "findings": [_short(f) if short else _full(f, evidence, catalogue) for f in listed],
+        "findings": [_short(f) if short else finding_json(f, _currency(evidence), catalogue) for f in listed],
         "findings_total": len(findings),
         "findings_omitted": len(findings) - len(listed),
         "coverage": [row.model_dump(mode="json", exclude={"params"}) for row in all_checks(coverage)],
@@ -120,10 +120,9 @@ def _short(finding: Finding) -> dict[str, Any]:
     return finding.model_dump(mode="json", include=set(SHORT_FIELDS))
 
 
-def _full(finding: Finding, evidence: Evidence, catalogue: Catalogue) -> dict[str, Any]:
-    texts = {
-        lang: asdict(Phrases(Catalogue.load(lang), _currency(evidence), masked=True).finding(finding)) for lang in LANGS
-    }
+def finding_json(finding: Finding, currency: str, catalogue: Catalogue) -> dict[str, Any]:
+    """One finding, complete, with its texts in both languages; a stranger's words only under keys that say so."""
+    texts = {lang: asdict(Phrases(Catalogue.load(lang), currency, masked=True).finding(finding)) for lang in LANGS}
     own = texts[catalogue.lang]
     return {
         **finding.model_dump(
@@ -171,11 +170,23 @@ def _plain(value: dict[str, Any]) -> dict[str, Any]:
 
 
 def _fitted(result: dict[str, Any]) -> dict[str, Any]:
-    """Every finding above info stays; should the object still be too long, its texts are cut, further each round."""
-    plain = _plain(result)
+    """Every finding above info stays. Should the object still be too long, its texts are cut, further each round; then
+    the inconclusive findings of no weight leave from the end, and are counted."""
+    plain = _cut_to_fit(_plain(result))
+    while _too_long(plain) and (light := [f for f in plain["findings"] if f["severity"] == "info"]):
+        plain["findings"] = [f for f in plain["findings"] if f is not light[-1]]
+        plain["findings_omitted"] += 1
+    return plain
+
+
+def _too_long(plain: dict[str, Any]) -> bool:
+    return len(json.dumps(plain, ensure_ascii=False).encode()) > SHORT_BYTES - CALLERS_ROOM
+
+
+def _cut_to_fit(plain: dict[str, Any]) -> dict[str, Any]:
     for width in CUT_WIDTHS:
         for key in ("ask_user", "answer", "cards", "headline"):
-            if len(json.dumps(plain, ensure_ascii=False).encode()) <= SHORT_BYTES - CALLERS_ROOM:
+            if not _too_long(plain):
                 return plain
             plain[key] = _cut(plain[key], width)
     return plain

@@ -192,6 +192,9 @@ class Phrases:
         agreeing = f"agreeing.{finding.code}.{part}"  # a code that speaks of a difference, where there was none
         if finding.outcome == "match" and self._catalogue.knows(agreeing):
             key = agreeing
+        by_road = f"road.{finding.params.get('road')}.{finding.code}.{part}"  # another way to the same code
+        if self._catalogue.knows(by_road):
+            key = by_road
         wanted = self._catalogue.placeholders(key) if self._catalogue.knows(key) else frozenset()
         return self._text(key, **{n: self.value(n, finding.params[n]) for n in wanted if n in finding.params})
 

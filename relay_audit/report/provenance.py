@@ -51,20 +51,21 @@ def _controls(evidence: Evidence, knowledge: Knowledge, text: Say) -> list[Fact]
         for e in evidence.exchanges
         if counter and e.side == "official" and e.request.path == counter.path
     ]
+    given = [Fact(text("version.baselines_file"), show(source, WIDTH)) for source in evidence.target.baseline_sources]
     if asked:
         host = host_of(evidence.target.official_origin)
         value = text("version.counter_value", host=host, first=asked[0], last=asked[-1])
-        return [Fact(text("version.counter"), value)]
+        return [Fact(text("version.counter"), value), *given]
     baseline = knowledge.baseline_for(evidence.target.official_model, day)
     if baseline is None:
-        return []
+        return given
     value = text(
         "version.baseline_value",
-        text=baseline.text,
+        text=show(baseline.text, WIDTH),
         tokens=str(baseline.tokens),
         date=baseline.observed.isoformat(),
     )
-    return [Fact(text("version.baseline"), value)]
+    return [Fact(text("version.baseline"), value), *given]
 
 
 def _prices(evidence: Evidence, phrases: Phrases, text: Say) -> list[Fact]:

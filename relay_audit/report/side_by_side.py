@@ -22,7 +22,7 @@ ID_LIMIT = 80
 RELAY_REQUEST_IDS = ("x-oneapi-request-id", "x-litellm-call-id", "x-request-id", "request-id", "cf-ray")
 """Headers in which relay software numbers its requests, most specific first."""
 NOT_REPLAYED = frozenset({
-    "host", "content-length", "connection", "accept", "accept-encoding", "authorization", "x-api-key",
+    "host", "content-length", "connection", "accept", "accept-encoding", "authorization", "x-api-key", "x-goog-api-key",
     "transfer-encoding",
 })  # fmt: skip
 """Headers a client writes by itself, and those that hold a key."""
@@ -193,8 +193,8 @@ def _official_count(exchange: Exchange, evidence: Evidence) -> int | None:
 
 def _key_header(exchange: Exchange, evidence: Evidence) -> str:
     variable = "$RELAY_KEY" if exchange.side == "relay" else "$OFFICIAL_KEY"
-    style = evidence.target.auth_style if exchange.side == "relay" else "x-api-key"
-    return f'-H "authorization: Bearer {variable}"' if style == "bearer" else f'-H "x-api-key: {variable}"'
+    style = evidence.target.auth_style if exchange.side == "relay" else evidence.pack.auth_styles[0]
+    return f'-H "authorization: Bearer {variable}"' if style == "bearer" else f'-H "{style}: {variable}"'
 
 
 def _headers(exchange: Exchange) -> list[tuple[str, str]]:

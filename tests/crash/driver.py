@@ -1,4 +1,5 @@
-"""A child program that runs the command line and kills itself, without notice, at the point it is told.
+"""A child program that runs the command line and kills itself, without notice, at the point it is told (or is
+interrupted there, or waits there until a file appears).
 
 It wraps every durable write and every send from outside: before, after, and where it can be seen also in between (an
 event written but not committed, a file written but not renamed, a request that has left and is unanswered). A point has
@@ -15,6 +16,8 @@ import json
 import os
 import signal
 import sys
+import time
+import traceback
 from collections import Counter
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -36,11 +39,11 @@ PHASE_AFTER = {
 
 
 class Fate:
-    """Counts points, writes down what was acknowledged, and dies at the one that was named."""
+    """Counts points, writes down what was acknowledged, and meets its end at the one that was named."""
 
-    def __init__(self, die_at: str, trace: Path) -> None:
+    def __init__(self, at: str, act: str, gate: Path, trace: Path) -> None:
         self.phase = "begin"
-        self._die_at = die_at
+        self._at, self._act, self._gate = at, act, gate
         self._seen: Counter[str] = Counter()
         self._trace = os.open(trace, os.O_CREAT | os.O_APPEND | os.O_WRONLY, 0o600)
 
@@ -49,8 +52,15 @@ class Fate:
         self._seen[kind] += 1
         address = f"{kind}#{self._seen[kind]}"
         self.note(point=address)
-        if address == self._die_at:
-            os.kill(os.getpid(), signal.SIGKILL)
+        if address == self._at:
+            self._meet()
+
+    def _meet(self) -> None:
+        if self._act == "wait":
+            while not self._gate.exists():
+                time.sleep(0.01)
+        else:
+            os.kill(os.getpid(), signal.SIGKILL if self._act == "kill" else signal.SIGINT)
 
     def note(self, **facts: Any) -> None:
         os.write(self._trace, json.dumps(facts).encode() + b"\n")
@@ -130,11 +140,11 @@ def _wrap_phases(fate: Fate) -> None:
         fate.phase = "lanes"
 
     async def reading_after(self: Settlement) -> None:
-        fate.phase = "readings_after"
+        fate.phase = "closing"
         await after(self)
 
     async def controlling(self: Runner, when: str) -> None:
-        fate.phase = "control" if when == "after" else fate.phase
+        fate.phase = "closing" if when == "after" else fate.phase
         await official(self, when)
 
     Settlement.before, Settlement.after, Runner._official = reading_before, reading_after, controlling  # type: ignore[method-assign]
@@ -160,16 +170,15 @@ def perform(order: dict[str, Any]) -> None:
     os.chdir(order["cwd"])
     sys.argv = ["relay-audit", *order["argv"]]
     signal.alarm(order["seconds"])  # a child that hangs ends, and is seen to
-    install(Fate(order["die_at"], Path(order["trace"])))
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+    install(Fate(order["at"], order["act"], Path(order["gate"]), Path(order["trace"])))
     try:
         main()
     except SystemExit as end:
         sys.stdout.flush()
         sys.stderr.flush()
         os._exit(end.code if isinstance(end.code, int) else 1)
-    except BaseException:
-        import traceback  # noqa: PLC0415  only where the product let something through
-
+    except BaseException:  # noqa: BLE001  what the product let through is shown, and has a code of its own
         traceback.print_exc()
     os._exit(99)
 
@@ -183,7 +192,8 @@ def serve_orders() -> None:
         if child == 0:
             perform(json.loads(line))
         _, status = os.waitpid(child, 0)
-        print(json.dumps({"code": os.waitstatus_to_exitcode(status)}), flush=True)
+        sys.stdout.write(json.dumps({"code": os.waitstatus_to_exitcode(status)}) + "\n")
+        sys.stdout.flush()
 
 
 if __name__ == "__main__":

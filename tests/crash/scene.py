@@ -6,17 +6,19 @@ import json
 import os
 import subprocess
 import sys
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 from relay_audit.lab import Served, serve
 from relay_audit.replay import History, replay
 from relay_audit.store import Store, runs_in
 
 KILLED = -9
+Act = Literal["kill", "interrupt", "wait"]
 SECONDS = 60
 """A child that takes longer has hung."""
 
@@ -52,18 +54,24 @@ class Scene:
     driver: Driver
     served: Served
     home: Path
+    checks: str = "[1, 2, 6]"
+    """The light suite's plan; "[]" is the whole one."""
+    name: str = "one"
+    """Tells two commands apart that run at the same time."""
     said: list[str] = field(default_factory=list)
     """Everything any command wrote to stdout or stderr."""
 
-    def command(self, *argv: str, die_at: str = "") -> tuple[int, str]:
+    def command(self, *argv: str, at: str = "", act: Act = "kill") -> tuple[int, str]:
         """One command line in a child of its own: exit code (negative: the signal) and stdout."""
-        out, err = self.home / "stdout", self.home / "stderr"
+        out, err = self.home / f"{self.name}.stdout", self.home / f"{self.name}.stderr"
         code = self.driver(
             {
                 "argv": argv,
                 "env": self.environ,
                 "cwd": str(self.home),
-                "die_at": die_at,
+                "at": at,
+                "act": act,
+                "gate": str(self.gate),
                 "trace": str(self.trace),
                 "out": str(out),
                 "err": str(err),
@@ -89,7 +97,19 @@ class Scene:
 
     @property
     def trace(self) -> Path:
-        return self.home / "trace"
+        return self.home / f"{self.name}.trace"
+
+    @property
+    def gate(self) -> Path:
+        """A child that waits goes on when this file is there."""
+        return self.home / f"{self.name}.gate"
+
+    def passed(self, point: str, patience: float = 20.0) -> None:
+        """Returns when a child has come to a point."""
+        deadline = time.monotonic() + patience
+        while point not in [row["point"] for row in self.traced("point")]:
+            assert time.monotonic() < deadline, f"nobody came to {point}"
+            time.sleep(0.02)
 
     @property
     def target(self) -> Path:
@@ -98,17 +118,18 @@ class Scene:
             '[target]\nname = "line-a"\nmodel = "claude-sonnet-5-5"\nclaim = { channel = "anthropic" }\n'
             f'[relay]\nbase_url = "{self.served.relay_url}"\nkey_env = "RELAY_KEY"\n'
             f'[official]\nbase_url = "{self.served.official_url}"\nkey_env = "OFFICIAL_KEY"\n'
-            '[audit]\nprofile = "quick"\n',
+            f'[audit]\nprofile = "quick"\nchecks = {self.checks}\n',
             encoding="utf-8",
         )
         return path
 
-    def run(self, die_at: str = "") -> tuple[int, str]:
-        return self.command("run", str(self.target), "--max-usd", "1", "--no-input", "--json", die_at=die_at)
+    def run(self, at: str = "", act: Act = "kill") -> tuple[int, str]:
+        return self.command("run", str(self.target), "--max-usd", "1", "--no-input", "--json", at=at, act=act)
 
     def traced(self, key: str) -> list[dict[str, Any]]:
         """The driver's own diary, in order, cut to the lines that hold `key`."""
-        lines = self.trace.read_bytes().splitlines() if self.trace.exists() else []
+        written = self.trace.read_bytes() if self.trace.exists() else b""
+        lines = written.rpartition(b"\n")[0].splitlines()  # what follows the last line break is being written
         return [row for row in map(json.loads, lines) if key in row]
 
     def runs(self) -> list[Path]:
@@ -124,6 +145,6 @@ class Scene:
 
 
 @contextmanager
-def scene(driver: Driver, home: Path, scenario: str = "honest") -> Iterator[Scene]:
+def scene(driver: Driver, home: Path, scenario: str = "honest", **more: str) -> Iterator[Scene]:
     with serve(scenario, pace=0) as served:
-        yield Scene(driver, served, home)
+        yield Scene(driver, served, home, **more)

@@ -12,11 +12,12 @@ from relay_audit.codes import CODES, finding
 from relay_audit.evidence import ApprovalFacts, Evidence, LogReading, LogRow, SiteFacts, TargetFacts
 from relay_audit.exchange import Connection, Exchange, Request, Response
 from relay_audit.finding import Coverage, Finding
-from relay_audit.fingerprint import IdShape, Knowledge, Setting, TokenBaseline, VerdictRule
+from relay_audit.fingerprint import Knowledge, Setting, TokenBaseline, VerdictRule
 from relay_audit.ledger import Ledger
+from relay_audit.marks import IdShape
 from relay_audit.plan import Plan, Step
 from relay_audit.probe import AnswerPointers, Bound, Counter, Pack, UsagePointers
-from relay_audit.quote import Quote, UnitPrice, make_quote
+from relay_audit.quote import Prices, Quote, UnitPrice, make_quote
 from relay_audit.target import Claim
 from relay_audit.verdict import Verdict, decide, number
 from relay_audit.words import Bilingual
@@ -282,7 +283,7 @@ def exchanges(steps: Plan, surplus: int, text: str) -> tuple[Exchange, ...]:
 
 
 def quote_of(steps: Plan) -> Quote:
-    return make_quote(steps, PRICE, {}, 500, START)
+    return make_quote(steps, Prices(relay=PRICE, hold_min_input=500), {}, START)
 
 
 def evidence(surplus: int = 508, text: str = "OK", **changes: Any) -> Evidence:
@@ -434,6 +435,9 @@ LONG = {
 SAMPLE_VALUES: dict[str, Any] = {
     **LONG,
     "n": 12,
+    "cases": ["temperature_range", "unknown_field"],
+    "fields": ["temperature"],
+    "signs": ["model"],
     "of": 18,
     "share_bound": "39.3",
     "shares": {"aws": {"n": 5, "low": "15.2", "high": "72.3"}},
@@ -475,6 +479,33 @@ SAMPLE_VALUES: dict[str, Any] = {
     "seconds": 140,
     "kinds": ["too_large", "bad_json"],
     "assessor": "channel",
+    "profile": "seedance",
+    "carrier": "comment",
+    "command": "pip install",
+    "differs": ["brands"],
+    "encoder": "same",
+    "found": ["aigc"],
+    "expected": "with",
+    "how": "pinned",
+    "kind": "remux",
+    "known_by": "pin",
+    "next": "pin",
+    "nodes": 4,
+    "parts": ["mdat"],
+    "relation": "same_name",
+    "signer": "checked",
+    "untrusted_models": [HOSTILE],
+    "untrusted_name": HOSTILE,
+    "why": "denied",
+    "roads": ["error_text"],
+    "siblings": ["claude-opus-5-5"],
+    "untrusted_leaked": HOSTILE,
+    "road": "error_text",
+    "cap": 64_000,
+    "expected_cap": 128_000,
+    "fits": ["claude-sonnet-4-5"],
+    "needed": "0.257",
+    "per_mtok": "2",
 }
 """A value for every parameter that any code has."""
 

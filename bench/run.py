@@ -1,0 +1,157 @@
+"""Three ratios in one run, so that the machine cancels out: start-up, CPU per exchange, wall time.
+
+`make bench`, or `python bench/run.py [--json]`. Loopback only; no key, no account.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import resource
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from contextlib import chdir, redirect_stderr, redirect_stdout
+from dataclasses import dataclass, field, replace
+from decimal import Decimal
+from pathlib import Path
+
+from relay_audit.cli.flow import Invocation, run_one
+from relay_audit.cli.laboratory import demo_target
+from relay_audit.clock import SystemClock
+from relay_audit.lab import Arrival, HttpAnswer, HttpRequest, Served, serve
+from relay_audit.lab.wire import Side
+from relay_audit.workspace import Workspace
+
+SCENARIO = "honest"
+LATENCY_S = 0.2
+REPEATS = 5
+PROGRAM = (
+    sys.executable,
+    "-c",
+    "import sys; sys.argv[0] = 'relay-audit'\nfrom relay_audit.cli.main import main\nmain()",
+)
+BARE = """
+import json, sys, httpx
+work = json.load(open(sys.argv[1]))
+with httpx.Client(trust_env=False) as client:
+    for _ in range(int(sys.argv[2])):
+        for method, url, headers, body in work:
+            client.request(method, url, headers=headers, content=body.encode())
+"""
+"""The same requests over one connection, and nothing else: no plan, no record, no redaction, no disk."""
+
+
+def cpu(*command: str, cwd: str | None = None, env: dict[str, str] | None = None) -> float:
+    """CPU seconds, user and system, of one child."""
+    before = resource.getrusage(resource.RUSAGE_CHILDREN)
+    done = subprocess.run(command, cwd=cwd, env=env, capture_output=True, text=True, timeout=300, check=False)
+    after = resource.getrusage(resource.RUSAGE_CHILDREN)
+    if done.returncode != 0:
+        raise SystemExit(f"{command} ended with {done.returncode}\n{done.stderr}")
+    return after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
+
+
+def start_up() -> dict[str, float]:
+    """`relay-audit --help` against the import of the library that prints it."""
+    ours = statistics.median(cpu(*PROGRAM, "--help") for _ in range(REPEATS))
+    typer = statistics.median(cpu(sys.executable, "-c", "import typer") for _ in range(REPEATS))
+    return {"help_cpu_s": ours, "import_typer_cpu_s": typer, "ratio": ours / typer}
+
+
+def per_exchange(home: str) -> dict[str, float]:
+    """A whole audit (plan, quote, records, redaction, judgement, two reports) against its requests alone."""
+    with serve(SCENARIO, pace=0) as served:
+        target = Path(home) / "target.toml"
+        target.write_text(target_text(served), encoding="utf-8")
+        keys = {"RELAY_KEY": served.relay_key, "OFFICIAL_KEY": served.official_key, "RELAY_AUDIT_HOME": home}
+        whole = cpu(*PROGRAM, "run", str(target), "--max-usd", "1", cwd=home, env={**os.environ, **keys})
+        number = len(served.arrivals)
+        work = Path(home) / "work.json"
+        work.write_text(json.dumps([sendable(served, arrival) for arrival in served.arrivals]), encoding="utf-8")
+        bare = cpu(sys.executable, "-c", BARE, str(work), str(REPEATS))
+    idle, loaded = cpu(*PROGRAM, "--help"), cpu(sys.executable, "-c", "import httpx")
+    ours, theirs = (whole - idle) / number, (bare - loaded) / number / REPEATS
+    return {"exchanges": number, "ours_ms": ours * 1000, "bare_httpx_ms": theirs * 1000, "ratio": ours / theirs}
+
+
+def target_text(served: Served) -> str:
+    return (
+        '[target]\nmodel = "claude-sonnet-5-5"\nclaim = { channel = "anthropic" }\n'
+        f'[relay]\nbase_url = "{served.relay_url}"\n[official]\nbase_url = "{served.official_url}"\n'
+    )
+
+
+def sendable(served: Served, arrival: Arrival) -> tuple[str, str, dict[str, str], str]:
+    origin = served.relay_url if arrival.side == "relay" else served.official_url
+    kept = {
+        name: value for name, value in arrival.headers if name.lower() not in ("host", "content-length", "connection")
+    }
+    return arrival.method, origin + arrival.path, kept, arrival.body.decode()
+
+
+@dataclass
+class LoggedClock(SystemClock):
+    """The system's time, and the waits that were asked of it."""
+
+    waited: list[float] = field(default_factory=list)
+
+    async def sleep(self, seconds: float) -> None:
+        self.waited.append(seconds)
+        await asyncio.sleep(seconds)
+
+
+def wall_time(home: str) -> dict[str, float]:
+    """Every answer takes `LATENCY_S`. Critical path: the relay's answers, one after the other as they have to be, the
+    official answers that no relay answer overlaps, and the waits that the relay's books ask for."""
+    spans: dict[Side, list[tuple[float, float]]] = {"relay": [], "official": [], "elsewhere": []}
+    clock = LoggedClock()
+    with serve(SCENARIO) as served, chdir(home):
+        answer = served.world.handle
+
+        def slowly(side: Side, request: HttpRequest) -> HttpAnswer:
+            now = time.monotonic()
+            spans[side].append((now, now + LATENCY_S))
+            return replace(answer(side, request), delay=LATENCY_S)
+
+        served.world.handle = slowly  # type: ignore[method-assign]
+        call = Invocation(lang="en", as_json=True, no_input=True, max_usd=Decimal(1), clock=clock)
+        call.environ = {**os.environ, "LAB_RELAY_KEY": served.relay_key, "LAB_OFFICIAL_KEY": served.official_key}
+        call.space = Workspace(Path(home) / "audits", Path(home) / "state", Path(home) / "config")
+        began = time.monotonic()
+        with Path(os.devnull).open("w") as nowhere, redirect_stdout(nowhere), redirect_stderr(nowhere):
+            run_one(demo_target(served), call)
+        wall = time.monotonic() - began
+    relay, both = len(spans["relay"]) * LATENCY_S, covered(spans["relay"] + spans["official"])
+    waits = sum(clock.waited)
+    critical = both + waits
+    rest = {"relay_s": relay, "official_alone_s": both - relay, "waits_s": waits}
+    return {"wall_s": wall, **rest, "critical_s": critical, "ratio": wall / critical}
+
+
+def covered(spans: list[tuple[float, float]]) -> float:
+    """Seconds in which at least one answer was on its way."""
+    total, until = 0.0, float("-inf")
+    for begin, end in sorted(spans):
+        total += max(0.0, end - max(begin, until))
+        until = max(until, end)
+    return total
+
+
+def main(arguments: list[str]) -> int:
+    with tempfile.TemporaryDirectory() as one, tempfile.TemporaryDirectory() as two:
+        figures = {"start-up": start_up(), "CPU per exchange": per_exchange(one), "wall time": wall_time(two)}
+    if "--json" in arguments:
+        print(json.dumps(figures))
+        return 0
+    for name, values in figures.items():
+        rest = "  ".join(f"{key} {value:.3g}" for key, value in values.items() if key != "ratio")
+        print(f"{name:<18} x {values['ratio']:<6.2f} {rest}")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -1,0 +1,272 @@
+"""One case of check 4, read on both sides: what the vendor does with it, today or on record, and what the relay did.
+
+The vendor's side is the live one where it agrees with itself, before and after and near in time; else the dated record,
+at a lower level. A vendor that varies today is no yardstick, whatever the record says.
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+from relay_audit.assess.parameter_effects import EFFECTS
+from relay_audit.conformance import RelayDefault
+from relay_audit.error_text import SHELL_TYPES, Said, read_refusal, same_complaint
+from relay_audit.evidence import Evidence
+from relay_audit.exchange import Exchange, pointer
+from relay_audit.finding import Basis, EvidenceLevel
+from relay_audit.fingerprint import Knowledge, canonical_model
+from relay_audit.plan import Step
+
+CONTROL_WINDOW = dt.timedelta(minutes=15)
+PASSING = frozenset({408, 409, 425, 429, 503, 504, *range(520, 530)})
+"""Statuses of a moment: overloaded, rate-limited. They say nothing about a parameter."""
+GATES = frozenset({401, 402, 403})
+"""A key, a balance, an admission: the relay's own, whatever the body held."""
+LIMIT_CASES = frozenset({"max_tokens_above_limit", "max_output_tokens_minimum"})
+"""A limit that nobody can honour: who answers it has changed it."""
+
+Outcome = Literal[
+    "same", "own", "default", "accepted", "clamped", "rerouted", "rewritten", "lost", "dropped", "not_honoured",
+    "refused", "unclear",
+]  # fmt: skip
+"""`own`: refused by the relay itself, where nobody else can (its keys, its models). `refused`: a legal value was."""
+
+
+@dataclass(frozen=True)
+class Official:
+    """What the vendor does with a case."""
+
+    status: int
+    kind: str
+    text: str
+    names: str
+    """The field that the complaint is about."""
+    basis: Basis
+    level: EvidenceLevel
+    stale: bool = False
+    reads: dict[str, Any] = field(default_factory=dict)
+    """Pointer into the answer → the value that shows it in force, for legal cases."""
+    exchanges: tuple[str, ...] = ()
+
+    @property
+    def live(self) -> bool:
+        return self.basis in ("live_official", "declared_official")
+
+
+@dataclass(frozen=True)
+class Result:
+    step: Step
+    outcome: Outcome
+    official: Official
+    exchange: Exchange
+    said: Said | None = None
+    signs: tuple[str, ...] = ()
+    defaults: tuple[RelayDefault, ...] = ()
+    """Rows by which an honest hop of *some* software does this."""
+
+    @property
+    def fields(self) -> tuple[str, ...]:
+        """What of the request the case is about."""
+        usual = {"model", "messages", "input", "max_tokens", "max_completion_tokens", "max_output_tokens"}
+        return (*sorted({*self.step.body} - usual), *sorted(self.step.headers)) or (self.step.case,)
+
+
+@dataclass(frozen=True)
+class Scene:
+    """What all cases of one run are judged against."""
+
+    evidence: Evidence
+    knowledge: Knowledge
+    software: frozenset[str]
+    """Names of every relay program that shows, not only the front."""
+
+    @classmethod
+    def of(cls, evidence: Evidence, knowledge: Knowledge) -> Scene:
+        relay = [e for e in evidence.exchanges if e.side == "relay" and e.response]
+        shown = {
+            row.name for row in knowledge.software for e in relay if e.response and row.shows_in(e.response.headers)
+        }
+        return cls(evidence, knowledge, frozenset({*shown, evidence.site.software} - {"", "unknown"}))
+
+    @property
+    def usual(self) -> list[Exchange]:
+        """Answers to legal requests: what ordinary use meets."""
+        return [e for e in self.evidence.answers() if e.status == 200 and isinstance(e.answer(), dict)]
+
+    def defaults(self, case: str) -> tuple[RelayDefault, ...]:
+        """However old: knowledge that grew stale accuses nobody, and what excuses somebody does not lapse."""
+        day, dialect = self.evidence.started_at.date(), self.evidence.target.dialect
+        rows = self.knowledge.relay_defaults
+        return tuple(r for r in rows if dialect in r.dialects and case in r.cases and r.valid_on(day))
+
+    def is_default(self, rows: Iterable[RelayDefault], outcome: str, status: int) -> bool:
+        """Whether a program that shows in this run does this by itself."""
+        own = [row for row in rows if self.software & set(row.software) and row.outcome == outcome]
+        return any(not row.statuses or status in row.statuses for row in own)
+
+
+def compare(step: Step, scene: Scene) -> Result | None:
+    """The result of a case; None where it was not sent, or nothing is known to compare it with."""
+    exchange = scene.evidence.of_step(step.id)
+    if exchange is None or exchange.response is None:
+        return None
+    official = official_side(step, exchange, scene)
+    if official is None:
+        return None
+    judge = _illegal if official.status != 200 else _legal
+    return judge(step, exchange, official, scene)
+
+
+def official_side(step: Step, exchange: Exchange, scene: Scene) -> Official | None:
+    evidence = scene.evidence
+    day = evidence.started_at.date()
+    row = scene.knowledge.refusal_of(
+        evidence.target.dialect, step.case, evidence.target.official_model, day, refused=step.refusal
+    )
+    asked = [s.id for s in evidence.plan.steps if s.mirrors == step.id] if evidence.plan else []
+    told = [e for name in asked if (e := evidence.of_step(name)) and e.status is not None and e.status not in PASSING]
+    if len({(e.status, _said(e).kind) for e in told}) > 1:
+        return None
+    needed = 2 if step.refusal else 1
+    near = any(abs(e.sent_at - exchange.sent_at) <= CONTROL_WINDOW for e in told)
+    reads = dict(row.reads) if row else {}
+    if len(told) >= needed and near:
+        first = told[0]
+        said = _said(first)
+        if first.status == 200 and any(pointer(first.answer(), path) != value for path, value in reads.items()):
+            return None  # the vendor's own answer does not show it today: nothing to hold an answer against
+        return Official(first.status or 0, said.kind, said.text, row.names if row else "",
+                        "live_official" if evidence.target.official_is_vendor else "declared_official", "measured",
+                        reads=reads, exchanges=tuple(e.id for e in told))  # fmt: skip
+    if row is None or row.age(day) == "expired":
+        return None
+    return Official(row.status, row.error_type, row.message.replace("*", " "), row.names, "dated_baseline", row.level,
+                    stale=row.age(day) == "stale", reads=reads)  # fmt: skip
+
+
+def _said(exchange: Exchange) -> Said:
+    if exchange.response is None or exchange.response.status == 200:
+        return Said(200, 200, "", "")
+    return read_refusal(exchange.response.status, exchange.response.body)
+
+
+def _illegal(step: Step, exchange: Exchange, official: Official, scene: Scene) -> Result:
+    rows = scene.defaults(step.case)
+    status = exchange.status or 0
+    if status == 200:
+        return _accepted(step, exchange, official, scene, rows)
+    said = _said(exchange)
+
+    def result(outcome: Outcome) -> Result:
+        return Result(step, outcome, official, exchange, said, defaults=rows)
+
+    if _is_relays_own(step, scene.evidence):
+        return result("own")
+    if said.inner_status in PASSING or (status in GATES and status != official.status):
+        return result("unclear")
+    if same_complaint(official.text, said.text, official.names):
+        kept = status == official.status and (said.kind in SHELL_TYPES or said.kind == official.kind)
+        return result("same" if kept else "rewritten")
+    same_type = status == official.status and official.kind and said.kind == official.kind
+    if same_type or scene.is_default(rows, "status", status):
+        return result("rewritten")
+    return result("lost")
+
+
+def _accepted(
+    step: Step, exchange: Exchange, official: Official, scene: Scene, rows: tuple[RelayDefault, ...]
+) -> Result:
+    """The vendor refuses it and the relay answered. A page or half an answer is no acceptance."""
+    if not isinstance(exchange.answer(), dict) or (exchange.response and exchange.response.cut):
+        return Result(step, "unclear", official, exchange)
+    if signs := reroute_signs(exchange, scene):
+        return Result(step, "rerouted", official, exchange, signs=signs)
+    if scene.is_default(rows, "accepted", 200):
+        return Result(step, "default", official, exchange, defaults=rows)
+    outcome: Outcome = "clamped" if step.case in LIMIT_CASES else "accepted"
+    return Result(step, outcome, official, exchange, defaults=rows)
+
+
+def _legal(step: Step, exchange: Exchange, official: Official, scene: Scene) -> Result:
+    status = exchange.status or 0
+    rows = scene.defaults(step.case)
+    said = _said(exchange)
+
+    def result(outcome: Outcome) -> Result:
+        return Result(step, outcome, official, exchange, said if status != 200 else None, defaults=rows)
+
+    if step.refusal:  # the record says refused, the vendor takes it today: it has changed its mind
+        return result("same" if status == 200 else "unclear")
+    if status != 200:
+        refused = 400 <= status < 500 and status not in PASSING | GATES and said.inner_status not in PASSING
+        return result("refused" if refused else "unclear")
+    if not isinstance(exchange.answer(), dict):
+        return result("unclear")
+    if step.case in EFFECTS:
+        return result(EFFECTS[step.case](step, exchange, scene.evidence.pack, official.reads))
+    for path, value in official.reads.items():
+        seen = _read_back(path, value, exchange, scene)
+        if seen == "dropped" and scene.is_default(rows, "rewritten", status):
+            return result("default")
+        if seen != "same":
+            return result(seen)
+    return result("same")
+
+
+def _read_back(path: str, wanted: Any, exchange: Exchange, scene: Scene) -> Outcome:  # noqa: ANN401
+    """A value in the answer: as asked, as where nobody asked (the field is gone), or another one (it was changed)."""
+    value = pointer(exchange.answer(), path)
+    if value == wanted:
+        return "same"
+    usual = [pointer(e.answer(), path) for e in scene.usual if e.id != exchange.id]
+    if value is None:  # a channel that never says it, or only some answers do
+        return "unclear" if not usual or None in usual else "dropped"
+    return "dropped" if value in usual or not usual else "clamped"
+
+
+def _is_relays_own(step: Step, evidence: Evidence) -> bool:
+    """A key that is nobody's, a model that nobody has: the relay answers for itself, in its own words."""
+    return step.key == "made_up" or ("model" in step.body and step.body["model"] != evidence.target.model)
+
+
+def reroute_signs(exchange: Exchange, scene: Scene) -> tuple[str, ...]:
+    """What shows that another model or channel answered than answers legal requests of this run."""
+    signs = []
+    headers = exchange.response.headers if exchange.response else ()
+    if any(
+        name.lower().endswith("attempted-fallbacks") and value.strip().isdigit() and int(value) > 0
+        for name, value in headers
+    ):
+        signs.append("fallback_header")
+    usual = scene.usual
+    pack, known = scene.evidence.pack, scene.knowledge
+    named = pointer(exchange.answer(), pack.answer.model)
+    models = [m for e in usual if isinstance(m := pointer(e.answer(), pack.answer.model), str)]
+    if isinstance(named, str) and models and not any(known.same_model(named, m) for m in models):
+        signs.append("model")
+    for header in sorted({row.model_header for row in known.software if row.model_header}):
+        own = exchange.response.header(header) if exchange.response else None
+        others = {canonical_model(value) for e in usual if e.response and (value := e.response.header(header))}
+        if own and others and canonical_model(own) not in others:
+            signs.append("model_header")
+    mine, theirs = _channels(exchange, scene), [_channels(e, scene) for e in usual]
+    if mine and theirs and all(theirs) and not any(mine & channels for channels in theirs):
+        signs.append("channel")
+    return tuple(signs)
+
+
+def _channels(exchange: Exchange, scene: Scene) -> frozenset[str]:
+    """Channels that mint ids of this shape; converters say nothing."""
+    value = pointer(exchange.answer(), scene.evidence.pack.answer.id)
+    day = scene.evidence.started_at.date()
+    if not isinstance(value, str):
+        return frozenset()
+    rows = [
+        r
+        for r in scene.knowledge.ids
+        if r.kind == "message_id" and r.valid_on(day) and r.age(day) != "expired" and r.matches(value)
+    ]
+    return frozenset(channel for row in rows for channel in row.channels if channel != "converter")

@@ -1,0 +1,154 @@
+"""Names that come for free: what a relay itself says it asked for."""
+
+from __future__ import annotations
+
+import pytest
+
+from relay_audit.assess.model_identity import assess_model_identity, relation
+from relay_audit.evidence import Evidence, LogReading, LogRow
+from tests.assess.evidence_builders import KNOWLEDGE, MODEL, START, answered, at, codes, only, run_of, step_named
+
+
+def run(
+    *, model: str | list[str] = MODEL, header: str = "", log: tuple[dict, ...] = (), asked: str = MODEL
+) -> Evidence:
+    names = model if isinstance(model, list) else [model] * 3
+    steps = [step_named(f"s{place}") for place in range(len(names))]
+    headers = (("X-LiteLLM-Model-Name", header),) if header else ()
+    exchanges = [
+        answered(p + 1, f"s{p}", {"model": name, "usage": {}}, moment=at(p), headers=headers)
+        for p, name in enumerate(names)
+    ]
+    rows = tuple(
+        LogRow(
+            exchange=f"X000{p + 1}",
+            created_at=START,
+            kind="consume",
+            model=asked,
+            quota=1,
+            prompt_tokens=1,
+            completion_tokens=1,
+            other=other,
+        )
+        for p, other in enumerate(log)
+    )
+    readings = (LogReading(at=START, exchange="X0009", state="read", rows=rows),) if rows else ()
+    return run_of(exchanges, steps, model=asked, log=readings)
+
+
+@pytest.mark.parametrize(
+    ("asked", "other", "says"),
+    [
+        (MODEL, MODEL, "same"),
+        (MODEL, "claude-sonnet-5-5-20261001", "same"),
+        (MODEL, "anthropic/claude-sonnet-5.5", "same"),
+        (MODEL, "claude-opus-5-5", "another"),
+        (MODEL, "claude-3-haiku-20240307", "another"),
+        (MODEL, "glm-4.7", "another"),
+        (MODEL, "openai/gpt-5", "another"),
+        (MODEL, "vertex_ai/gemini-3-pro", "another"),
+        (MODEL, "azure-prod-3", "unclear"),
+        (MODEL, "channel 7", "unclear"),
+        (MODEL, "claude-sonnet-5-5-thinking", "unclear"),
+        ("claude-sonnet-9-thinking", "claude-sonnet-9", "unclear"),
+        (MODEL, "o3-mini", "another"),
+        (MODEL, "ocean", "unclear"),
+    ],
+)
+def test_what_another_name_means(asked, other, says):
+    assert relation(asked, other, KNOWLEDGE) == says
+
+
+def test_a_header_that_names_another_model():
+    found = only(assess_model_identity(run(header="anthropic/claude-3-haiku-20240307"), KNOWLEDGE))
+    assert (found.code, found.outcome, found.severity, found.confidence, found.basis) == (
+        "model.relay_header_admits",
+        "mismatch",
+        "critical",
+        "decisive",
+        "relay_word",
+    )
+    assert found.params == {
+        "requested": MODEL,
+        "untrusted_upstream": "anthropic/claude-3-haiku-20240307",
+        "n": 3,
+        "header": "x-litellm-model-name",
+    }
+    assert (found.exchanges, found.accusation) == (("X0001", "X0002", "X0003"), True)
+    assert found.observed == {"untrusted_model": "anthropic/claude-3-haiku-20240307"}
+
+
+def test_a_header_that_names_an_alias_is_a_fact():
+    found = only(assess_model_identity(run(header="anthropic/claude-sonnet-5.5"), KNOWLEDGE))
+    assert (found.code, found.outcome, found.severity, found.confidence) == (
+        "model.relay_header_admits",
+        "match",
+        "info",
+        "supporting",
+    )
+
+
+@pytest.mark.parametrize("header", ["", MODEL, "azure-prod-3"])
+def test_a_header_that_says_nothing(header):
+    assert assess_model_identity(run(header=header), KNOWLEDGE) == []
+
+
+@pytest.mark.parametrize("key", ["upstream_model_name", "response_model"])
+def test_a_log_that_names_another_model(key):
+    found = only(assess_model_identity(run(log=({key: "glm-4.7"}, {}, {key: "glm-4.7"})), KNOWLEDGE))
+    assert (found.code, found.severity, found.exchanges) == (
+        "model.relay_log_admits_mapping",
+        "critical",
+        ("X0001", "X0003"),
+    )
+    assert found.params == {"requested": MODEL, "untrusted_upstream": "glm-4.7", "n": 2}
+
+
+def test_a_log_that_names_an_alias_is_a_fact():
+    found = only(assess_model_identity(run(log=({"upstream_model_name": "claude-sonnet-5-5-20261001"},)), KNOWLEDGE))
+    assert (found.outcome, found.severity) == ("match", "info")
+
+
+def test_another_model_outweighs_an_alias_in_the_same_log():
+    log = ({"upstream_model_name": "claude-sonnet-5.5"}, {"upstream_model_name": "glm-4.7"})
+    found = only(assess_model_identity(run(log=log), KNOWLEDGE))
+    assert (found.severity, found.exchanges) == ("critical", ("X0002",))
+
+
+@pytest.mark.parametrize("value", [None, "", 7, ["glm-4.7"]])
+def test_a_log_field_that_is_no_name(value):
+    assert assess_model_identity(run(log=({"upstream_model_name": value},)), KNOWLEDGE) == []
+
+
+def test_rows_that_are_not_ours_admit_nothing():
+    whole = run(log=({"upstream_model_name": "glm-4.7"},))
+    loose = whole.log[0].model_copy(update={"rows": (whole.log[0].rows[0].model_copy(update={"exchange": ""}),)})
+    assert assess_model_identity(whole.model_copy(update={"log": (loose,)}), KNOWLEDGE) == []
+
+
+def test_a_returned_name_that_differs_is_low():
+    names = ["claude-haiku-4-5", "claude-haiku-4-5", "glm-4.7", MODEL]
+    found = only(assess_model_identity(run(model=names), KNOWLEDGE))
+    assert (found.code, found.outcome, found.severity, found.accusation) == (
+        "model.name_mismatch",
+        "mismatch",
+        "low",
+        False,
+    )
+    assert found.params == {"requested": MODEL, "untrusted_returned": "claude-haiku-4-5", "n": 3, "of": 4}
+    assert found.exchanges == ("X0001", "X0002", "X0003")
+
+
+@pytest.mark.parametrize(
+    "name", [MODEL, "claude-sonnet-5-5-20261001", "us.anthropic.claude-sonnet-5-5-v1:0", "", "my-model"]
+)
+def test_dates_prefixes_and_labels_are_no_difference(name):
+    assert assess_model_identity(run(model=name), KNOWLEDGE) == []
+
+
+def test_a_returned_name_that_is_no_text_is_none():
+    whole = run()
+    odd = answered(1, "s0", {"model": 5}, moment=START)
+    assert codes(assess_model_identity(whole.model_copy(update={"exchanges": (odd,)}), KNOWLEDGE)) == []
+    refused = answered(1, "s0", {"model": "glm-4.7"}, moment=START, status=400)
+    assert codes(assess_model_identity(whole.model_copy(update={"exchanges": (refused,)}), KNOWLEDGE)) == []

@@ -1,0 +1,222 @@
+"""The fixed part of what is billed, from one repeated line: what it shows, what it leaves open, what it never says."""
+
+from __future__ import annotations
+
+import datetime as dt
+import json
+from collections.abc import Sequence
+from typing import Any
+
+import pytest
+
+from relay_audit.assess import assess
+from relay_audit.assess.token_intercept import assess_token_intercept
+from relay_audit.catalog import load_packs
+from relay_audit.evidence import Evidence, TargetFacts
+from relay_audit.fingerprint import Knowledge
+from relay_audit.plan import Step
+from relay_audit.target import Claim
+from tests.assess.evidence_builders import BOUND, KNOWLEDGE, START, answered, at, plan_of
+
+PACK = load_packs().pack("openai_chat")
+LINE = "bakevoba hammer sofa chalk corner pillow meadow guitar stone."
+CLOSING = {"ascii": "Reply with the single word OK.", "cjk": "只回复一个词：OK。"}
+TIMES = (1, 2, 4, 8)
+# gpt-6: frame at most 7, closing at most ceil(30 × 0.25) = 8 (ascii) and 8 × 1.0 + 2 × 0.25 → 9 (cjk)
+FRAME, CLOSED = 7, {"ascii": 8, "cjk": 9}
+
+
+def run(
+    billed: dict[str, Sequence[int | None]],
+    *,
+    model: str = "gpt-6-sol",
+    start: dt.datetime = START,
+    counter: bool = False,
+    **more: Any,
+) -> Evidence:
+    """Billed input per script, for 1, 2, 4 and 8 repetitions; None is a request without an answer."""
+    steps, exchanges = [], []
+    for script, amounts in billed.items():
+        for times, amount in zip(TIMES, amounts, strict=True):
+            name = f"{script}.{times}"
+            content = f"{LINE}\n" * times + CLOSING[script]
+            body = {"model": model, "max_completion_tokens": 16, "messages": [{"role": "user", "content": content}]}
+            steps.append(
+                Step(id=name, probe="openai_chat/token_intercept", request="repeated", side="relay", stage="probe",
+                     cost="may_charge", path="/v1/chat/completions", body=body, bound=BOUND,
+                     factors={"script": script, "times": times})
+            )  # fmt: skip
+            answer = {"usage": {"prompt_tokens": amount, "completion_tokens": 4}}
+            status = 503 if amount is None else 200
+            exchanges.append(
+                answered(len(exchanges) + 1, name, answer, moment=at(len(exchanges), start), status=status)
+            )
+    facts = TargetFacts(
+        name="line", model=model, official_model=model, dialect="openai_chat", claim=Claim(channel="openai"),
+        relay_origin="https://relay.example", user_agent="x",
+    )  # fmt: skip
+    return Evidence(
+        run_id="r", tool_version="0", started_at=start, status="completed", target=facts, pack=PACK,
+        plan=plan_of(steps, counter=counter), exchanges=tuple(exchanges), **more,
+    )  # fmt: skip
+
+
+def billed(constant: float, slope: float = 14, factor: float = 1.0) -> list[int]:
+    return [round((constant + slope * times) * factor) for times in TIMES]
+
+
+def judged(evidence: Evidence, knowledge: Knowledge = KNOWLEDGE) -> Any:
+    found = assess_token_intercept(evidence, knowledge)
+    assert len(found) == 1
+    return found[0]
+
+
+@pytest.mark.parametrize(
+    ("hidden", "code", "severity"),
+    [
+        (0, "tokens.match", "info"),
+        (8, "tokens.match", "info"),
+        (10, "tokens.match", "info"),
+        (11, "tokens.inconclusive_offset", "low"),
+        (50, "tokens.inconclusive_offset", "low"),
+        (52, "tokens.constant_surplus", "medium"),
+        (100, "tokens.constant_surplus", "medium"),
+        (201, "tokens.constant_surplus", "medium"),
+        (202, "tokens.constant_surplus", "high"),
+        (508, "tokens.constant_surplus", "high"),
+        (4380, "tokens.constant_surplus", "high"),
+    ],
+)
+def test_a_constant_by_its_size(hidden, code, severity):
+    """Template 6, closing 7: what is hidden shows from the margin of frame and closing on."""
+    hit = judged(run({"ascii": billed(13 + hidden), "cjk": billed(14 + hidden, 11)}))
+    assert (hit.code, hit.severity) == (code, severity)
+    assert hit.params["road"] == "intercept"
+    assert hit.basis == "known_list"
+    assert len(hit.exchanges) == 8
+    assert hit.observed["slope=ascii"] == "14.0"
+    assert hit.observed["intercept=ascii"] == 13 + hidden
+
+
+def test_the_figures_of_an_accusation():
+    hit = judged(run({"ascii": billed(13 + 508), "cjk": billed(14 + 508, 11)}))
+    assert hit.params["low"] == hit.params["surplus"] == 13 + 508 - FRAME - CLOSED["ascii"]
+    assert hit.params["billed"] == 14 + 508
+    assert hit.params["official"] == FRAME + CLOSED["cjk"]
+    assert hit.expected == {"intercept": f"0 to {FRAME + CLOSED['cjk']}"}
+    assert hit.confidence == "strong"
+    assert (hit.outcome, hit.accusation) == ("mismatch", True)
+
+
+@pytest.mark.parametrize("factor", [1.3, 2.0, 3.0])
+def test_a_multiplier_is_never_a_constant(factor):
+    hit = judged(run({"ascii": billed(13, 14, factor), "cjk": billed(14, 11, factor)}))
+    assert hit.code in ("tokens.match", "tokens.inconclusive_offset")
+    assert not hit.accusation
+
+
+@pytest.mark.parametrize(("factor", "code"), [(1.0, "tokens.match"), (2.0, "tokens.inconclusive_offset")])
+def test_a_family_with_a_default_system_text(factor, code):
+    """A template of seventy is known of it; doubled it is 160, and still no constant."""
+    hit = judged(run({"ascii": billed(77, 14, factor), "cjk": billed(78, 11, factor)}, model="gpt-oss-120b"))
+    assert hit.code == code
+    assert judged(run({"ascii": billed(77 + 508)}, model="gpt-oss-120b")).code == "tokens.constant_surplus"
+
+
+def test_a_few_tokens_of_jitter_change_nothing():
+    clean = [amount + noise for amount, noise in zip(billed(13), (2, -2, 2, -2), strict=True)]
+    loud = [amount + noise for amount, noise in zip(billed(521), (2, -2, 1, -1), strict=True)]
+    assert judged(run({"ascii": clean})).code == "tokens.match"
+    assert judged(run({"ascii": loud})).code == "tokens.constant_surplus"
+
+
+def test_one_script_above_the_margin_is_left_open():
+    hit = judged(run({"ascii": billed(13), "cjk": billed(14 + 300, 11)}))
+    assert (hit.code, hit.params["offset"]) == ("tokens.inconclusive_offset", 14 + 300 - FRAME - CLOSED["cjk"])
+
+
+def test_some_of_the_requests():
+    rows = billed(13)
+    rows[1] += 508
+    hit = judged(run({"ascii": rows, "cjk": billed(14, 11)}))
+    assert hit.code == "tokens.intermittent_surplus"
+    assert (hit.params["n"], hit.params["of"], hit.params["surplus"]) == (1, 8, 508)
+    assert (hit.severity, hit.confidence) == ("medium", "strong")
+
+
+def test_most_of_the_requests():
+    rows = billed(13 + 508)
+    rows[2] -= 508
+    hit = judged(run({"ascii": rows}))
+    assert hit.code == "tokens.intermittent_surplus"
+    assert (hit.params["n"], hit.params["of"], hit.params["surplus"]) == (3, 4, 508)
+
+
+@pytest.mark.parametrize(
+    "rows",
+    [
+        [27, 549, 69, 633],  # two and two: which line is the line?
+        [27, 41 + 30, 69, 125],  # one beside it, by less than a surplus
+        [500, 41, 900, 20],
+    ],
+)
+def test_no_line_no_verdict(rows):
+    hit = judged(run({"ascii": rows}))
+    assert (hit.code, hit.params["reason"]) == ("tokens.inconclusive", "unexplained_spread")
+
+
+def test_two_different_jumps_are_no_constant():
+    one, other = billed(13), billed(14, 11)
+    one[1] += 508
+    other[2] += 90
+    assert judged(run({"ascii": one, "cjk": other})).code == "tokens.inconclusive"
+
+
+@pytest.mark.parametrize("amounts", [[27, None, None, None], [None] * 4, [27, 41, None, None]])
+def test_too_few_answers(amounts):
+    hit = judged(run({"ascii": amounts}))
+    assert (hit.code, hit.params["reason"]) == ("tokens.inconclusive", "too_few_answers")
+
+
+def test_three_of_four_are_enough():
+    assert judged(run({"ascii": [27, 41, None, 125]})).code == "tokens.match"
+
+
+def test_a_family_nobody_measured_is_reported_and_not_judged():
+    hit = judged(run({"ascii": billed(600)}, model="kimi-k2.6"))
+    assert (hit.code, hit.params["reason"]) == ("tokens.inconclusive", "no_known_frame")
+    assert hit.observed == {"intercept=ascii": 600, "slope=ascii": "14.0"}
+
+
+@pytest.mark.parametrize(
+    ("days", "code", "severity"), [(180, "tokens.constant_surplus", "high"), (181, "tokens.constant_surplus", "info")]
+)
+def test_old_knowledge_accuses_nobody(days, code, severity):
+    frame = next(row for row in KNOWLEDGE.frames if row.id == "frame.gpt_6")
+    start = dt.datetime.combine(frame.observed + dt.timedelta(days=days), dt.time(12), dt.UTC)
+    hit = judged(run({"ascii": billed(521)}, start=start))
+    assert (hit.code, hit.severity, hit.accusation) == (code, severity, severity != "info")
+
+
+def test_knowledge_past_twice_its_term_says_nothing():
+    hit = judged(run({"ascii": billed(521)}, start=dt.datetime(2031, 1, 1, tzinfo=dt.UTC)))
+    assert hit.code == "tokens.inconclusive"
+
+
+def test_with_a_counter_it_is_silent():
+    assert assess_token_intercept(run({"ascii": billed(521)}, counter=True), KNOWLEDGE) == []
+
+
+def test_a_plan_without_such_a_line_is_silent():
+    assert assess_token_intercept(run({}), KNOWLEDGE) == []
+
+
+def test_cached_tokens_of_a_vendor_that_caches_by_itself_are_nobody_s_doing():
+    evidence = run({"ascii": billed(13)})
+    rows = []
+    for exchange in evidence.exchanges:
+        usage = {**exchange.answer()["usage"], "prompt_tokens_details": {"cached_tokens": 5}}
+        body = exchange.response.model_copy(update={"body": json.dumps({"usage": usage})})
+        rows.append(exchange.model_copy(update={"response": body}))
+    found, _ = assess(evidence.model_copy(update={"exchanges": tuple(rows)}), KNOWLEDGE)
+    assert [f.code for f in found if f.check == 2] == ["tokens.match"]

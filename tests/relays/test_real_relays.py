@@ -1,0 +1,180 @@
+"""The main job on relays that nobody here wrote: hubrelay and LiteLLM in front of the lab's official side, audited as a
+buyer would. Clean channels are accused of nothing; a mapped channel is seen as far as the relay lets it be seen."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
+from decimal import Decimal
+from pathlib import Path
+
+import pytest
+from stations import Bought, Station, buy, hubrelay, litellm
+
+from relay_audit.lab import Served, serve
+
+pytestmark = pytest.mark.relays
+
+SOLD = "claude-sonnet-5-5"
+ALIAS, DATED = "claude-sonnet-4-5", "claude-sonnet-4-5-20250929"
+CHANNELS = {
+    SOLD: SOLD,
+    ALIAS: DATED,
+    "claude-opus-5-5": "claude-haiku-5-5",
+    "claude-haiku-5-5": "claude-3-haiku-20240307",
+}
+"""What LiteLLM sells, and what it asks for: clean, an alias, a sibling with the same tokenizer, an older model."""
+OPEN = Callable[..., Station]
+WITH_AND_WITHOUT = pytest.mark.parametrize("official", [True, False], ids=["official_key", "no_official_key"])
+
+
+@pytest.fixture(scope="module")
+def lab() -> Iterator[Served]:
+    with serve("honest", seed=3, pace=0) as served:
+        yield served
+
+
+@pytest.fixture(scope="module")
+def lite(lab: Served, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Station]:
+    with litellm(lab, tmp_path_factory.mktemp("litellm"), CHANNELS) as station:
+        yield station
+
+
+@pytest.fixture
+def hub(lab: Served, tmp_path: Path) -> Iterator[OPEN]:
+    """Starts a hubrelay that sells Sonnet 5.5, as it is or mapped."""
+    with ExitStack() as stack:
+        yield lambda served="": stack.enter_context(hubrelay(lab, tmp_path / "hub", SOLD, served))
+
+
+@pytest.fixture(params=["hubrelay", "litellm"])
+def clean(request: pytest.FixtureRequest) -> Station:
+    if request.param == "litellm":
+        return request.getfixturevalue("lite")
+    return request.getfixturevalue("hub")()
+
+
+def says_what_is_missing(bought: Bought) -> None:
+    """Checks 3 and 4 did not run, 5 does not apply, 6 has no information, and the headline names them."""
+    assert bought.coverage[3][0] == bought.coverage[4][0] == "not_run"
+    assert bought.coverage[5][0] == "not_applicable"
+    assert bought.coverage[6] == ("no_information", "log_unavailable")
+    missing = bought.headline.partition("Without a result: ")[2]
+    for name in ("model identity", "parameters", "billing (the relay shows no per-call log)"):
+        assert name in missing
+    assert "media" not in bought.headline
+    assert bought.headline.replace("&", "&amp;") in bought.page("vendor")
+    assert bought.short["status"] == "completed"
+    assert bought.short["incomplete"] is True
+
+
+@WITH_AND_WITHOUT
+def test_a_clean_channel_is_accused_of_nothing(clean: Station, lab: Served, tmp_path: Path, official: bool) -> None:
+    before = len(lab.arrivals)
+    bought = buy(clean, lab, tmp_path / "buyer", SOLD, official=official)
+    assert bought.against == set()
+    assert bought.exit_code == 0
+    assert bought.short["verdict"] == "usable"
+    assert bought.findings["channel.matches"]["outcome"] == "match"
+    assert bought.findings["tokens.template_noise"]["outcome"] == "match"
+    assert bought.coverage[1] == bought.coverage[2] == ("run", "")
+    says_what_is_missing(bought)
+    assert f"Relay software {clean.software} " in bought.page("vendor")
+    assert "another model" not in bought.page("vendor")
+    generated = [a for a in lab.arrivals[before:] if a.path.split("?")[0] == "/v1/messages"]
+    assert len(generated) == (12 if official else 3)
+    money = {name: Decimal(bought.short["money"][name]) for name in ("charged_relay", "quoted_at_most")}
+    assert Decimal(0) < money["charged_relay"] <= Decimal("0.01")
+    assert money["charged_relay"] <= money["quoted_at_most"]
+
+
+@pytest.mark.parametrize("served", ["claude-3-haiku-20240307", DATED])
+@WITH_AND_WITHOUT
+def test_hubrelay_mapped_to_a_model_with_another_tokenizer(
+    hub: OPEN, lab: Served, tmp_path: Path, served: str, official: bool
+) -> None:
+    bought = buy(hub(served), lab, tmp_path / "buyer", SOLD, official=official)
+    says_what_is_missing(bought)
+    if not official:  # one sentence counts less than published: that accuses nobody
+        assert bought.against == set()
+        assert bought.exit_code == 0
+        return
+    assert bought.against == {"tokens.tokenizer_differs"}
+    assert bought.exit_code == 1
+    slopes = {
+        script: float(slope)
+        for script, slope in bought.findings["tokens.tokenizer_differs"]["params"]["slopes"].items()
+    }
+    assert slopes["ascii"] < 1 < slopes["cjk"]
+    assert bought.short["findings_total"] > len(bought.against)
+
+
+@WITH_AND_WITHOUT
+def test_hubrelay_mapped_to_a_model_with_the_same_tokenizer(
+    hub: OPEN, lab: Served, tmp_path: Path, official: bool
+) -> None:
+    """Nothing that this version reads can see it; it says so instead of calling the model confirmed."""
+    bought = buy(hub("claude-haiku-5-5"), lab, tmp_path / "buyer", SOLD, official=official)
+    assert bought.against == set()
+    assert not any(code.startswith("model.") for code in bought.findings)
+    assert {card["id"]: card["state"] for card in bought.short["cards"]}["model"] == "unknown"
+    says_what_is_missing(bought)
+
+
+@WITH_AND_WITHOUT
+@pytest.mark.parametrize(
+    ("sold", "with_key"),
+    [
+        ("claude-opus-5-5", {"model.relay_header_admits"}),
+        ("claude-haiku-5-5", {"model.relay_header_admits", "tokens.tokenizer_differs"}),
+    ],
+)
+def test_litellm_names_the_mapped_model_itself(
+    lite: Station, lab: Served, tmp_path: Path, sold: str, with_key: set[str], official: bool
+) -> None:
+    bought = buy(lite, lab, tmp_path / "buyer", sold, official=official)
+    assert bought.against == (with_key if official else {"model.relay_header_admits"})
+    admitted = bought.findings["model.relay_header_admits"]
+    assert (admitted["severity"], admitted["basis"]) == ("critical", "relay_word")
+    assert admitted["params"]["header"] == "x-litellm-model-name"
+    assert bought.exit_code == 1
+    assert bought.short["verdict"] == "do_not_use"
+    assert f"names another model than {sold}" in bought.headline
+    says_what_is_missing(bought)
+
+
+@WITH_AND_WITHOUT
+def test_litellm_with_an_alias_of_the_same_model(lite: Station, lab: Served, tmp_path: Path, official: bool) -> None:
+    bought = buy(lite, lab, tmp_path / "buyer", ALIAS, official=official, vendor_name=DATED)
+    assert bought.against == set()
+    named = bought.findings["model.relay_header_admits"]
+    assert (named["outcome"], named["severity"]) == ("match", "info")
+    page = bought.page("vendor")
+    assert "another way to write claude-sonnet-4-5" in page
+    assert "another model" not in page
+    if not official:
+        assert bought.coverage[2] == ("not_run", "no_baseline_for_model")
+    says_what_is_missing(bought)
+
+
+def test_an_answer_out_of_hubrelays_store_accuses_nobody(hub: OPEN, lab: Served, tmp_path: Path) -> None:
+    """Without an official key the sentence is always the same, so the second audit is answered without the vendor."""
+    station = hub()
+    buy(station, lab, tmp_path / "first", SOLD, official=False)
+    before = len(lab.arrivals)
+    again = buy(station, lab, tmp_path / "second", SOLD, official=False)
+    assert len(lab.arrivals) == before, "the store did not answer"
+    assert again.against == set()
+    assert again.exit_code == 0
+
+
+def test_a_wrong_key_is_said_and_nothing_is_generated(clean: Station, lab: Served, tmp_path: Path) -> None:
+    """LiteLLM without a database refuses a key with 400, as it does anything else it cannot look up."""
+    before = len(lab.arrivals)
+    bought = buy(clean, lab, tmp_path / "buyer", SOLD, official=True, key="sk-of-somebody-else-0123456789")
+    assert not [a for a in lab.arrivals[before:] if a.path.split("?")[0] == "/v1/messages"]
+    if clean.software == "hubrelay":
+        assert (bought.exit_code, bought.short["error"]) == (2, "key_refused")
+    else:
+        assert (bought.exit_code, bought.against) == (4, set())
+        assert bought.headline.startswith("Nothing could be measured.")

@@ -1,0 +1,132 @@
+"""What check 4 sends: when, in which order, bounded how, and for how much."""
+
+from __future__ import annotations
+
+import datetime as dt
+import json
+from decimal import Decimal
+from typing import Any
+
+import pytest
+
+from relay_audit.catalog import load_knowledge, load_packs
+from relay_audit.plan import Plan, Question, Step, make_plan
+from relay_audit.quote import Prices, UnitPrice, make_quote
+from relay_audit.wording import Wording
+
+PACKS, KNOWLEDGE = load_packs(), load_knowledge()
+NOW = dt.datetime(2026, 11, 30, 12, tzinfo=dt.UTC)
+MODELS = {"anthropic": "claude-sonnet-5-5", "openai_chat": "gpt-6-sol", "openai_responses": "gpt-6-sol"}
+LIMITS = {"anthropic": "max_tokens", "openai_chat": "max_completion_tokens", "openai_responses": "max_output_tokens"}
+
+
+def plan_of(dialect: str = "anthropic", profile: str = "standard", seed: int = 1, **more: Any) -> Plan:
+    facts = KNOWLEDGE.model(more.get("model", MODELS[dialect]))
+    assert facts is not None
+    asked = {
+        "model": facts.name, "official_model": facts.name, "dialect": dialect, "profile": profile, "checks": (4,),
+        "software": "new-api", "counter": PACKS.pack(dialect).counter is not None, "official": True,
+        "family": facts.family, "max_output": facts.max_output, "refuses": facts.refuses, **more,
+    }  # fmt: skip
+    question = Question(**asked)
+    return make_plan(question, PACKS.pack(dialect), PACKS.probes, Wording(PACKS.wordlists, seed), seed)
+
+
+def cases(plan: Plan, probe: str = "") -> list[Step]:
+    return [step for step in plan.chargeable() if step.case and probe in step.probe]
+
+
+@pytest.mark.parametrize("dialect", MODELS)
+def test_quick_has_none_of_these(dialect: str) -> None:
+    assert [step for step in cases(plan_of(dialect, "quick")) if "model_" not in step.probe] == []
+    assert len(cases(plan_of(dialect))) >= 12
+    assert len(cases(plan_of(dialect, "thorough"))) >= len(cases(plan_of(dialect)))
+
+
+@pytest.mark.parametrize("dialect", MODELS)
+def test_legal_first_then_one_alone_then_the_rest_and_unknown_fields_last(dialect: str) -> None:
+    steps = cases(plan_of(dialect))
+    order = [step.stage for step in steps]
+    assert order == sorted(order, key=("probe", "canary", "batch").index)
+    assert all(not step.refusal for step in steps if step.stage == "probe")
+    assert [step.case for step in cases(plan_of(dialect), "parameters_canary")] in (
+        ["temperature_range"], ["n_range"], ["max_output_tokens_minimum"],
+    )  # fmt: skip
+    batch = [step.case for step in steps if step.probe.endswith("/parameters")]
+    assert batch[-1] == "unknown_field"
+    assert batch.index("made_up_key") < batch.index("service_tier_bogus")
+
+
+@pytest.mark.parametrize("dialect", MODELS)
+@pytest.mark.parametrize("profile", ["standard", "thorough"])
+def test_every_body_is_fresh_bounded_and_asks_for_little(dialect: str, profile: str) -> None:
+    steps = cases(plan_of(dialect, profile))
+    texts = [json.dumps(step.body, sort_keys=True) for step in steps if "messages" in step.body or "input" in step.body]
+    prompts = {json.dumps(step.body.get("messages", step.body.get("input"))) for step in steps}
+    assert len(prompts) >= len(texts) - 2, "a fixed prompt may be answered from a cache"
+    for step in steps:
+        limit = step.body.get(LIMITS[dialect])
+        assert step.unbounded or not isinstance(limit, int) or limit <= 1040
+        assert "$" not in json.dumps(step.body)
+        assert step.tier in ("users", "integration", "none")
+    assert {step.case for step in steps if step.unbounded} <= {"max_tokens_above_limit", "max_tokens_missing"}
+    again = {json.dumps(step.body, sort_keys=True) for step in cases(plan_of(dialect, profile, seed=2))}
+    assert len(again & set(texts)) <= 1
+
+
+def test_the_missing_limit_is_for_the_thorough_profile_only() -> None:
+    assert "max_tokens_missing" not in {step.case for step in cases(plan_of())}
+    assert "max_tokens_missing" in {step.case for step in cases(plan_of(profile="thorough"))}
+
+
+def test_the_vendor_is_asked_the_very_same_and_twice_where_it_refuses() -> None:
+    plan = plan_of(model="claude-sonnet-5-5")
+    for step in cases(plan):
+        asked = [mirror for mirror in plan.steps if mirror.mirrors == step.id]
+        assert [m.when for m in asked] == (["before", "after"] if step.refusal else ["with"])
+        assert [m.cost for m in asked] == (["free"] * 2 if step.refusal else ["may_charge"])
+        for mirror in asked:
+            assert (mirror.body, mirror.headers, mirror.key) == (step.body, step.headers, step.key)
+
+
+def test_a_region_is_asked_for_only_where_the_model_has_one() -> None:
+    for model, sent in (("claude-sonnet-5-5", True), ("claude-opus-4-7", True), ("claude-sonnet-4-5", False)):
+        assert ("inference_geo_us" in {step.case for step in cases(plan_of(model=model))}) is sent
+
+
+def test_a_made_up_key_and_a_missing_header_are_what_they_say() -> None:
+    by_case = {step.case: step for step in cases(plan_of())}
+    assert by_case["made_up_key"].key == "made_up"
+    assert by_case["version_header_missing"].headers == {"anthropic-version": ""}
+    assert {step.key for case, step in by_case.items() if case != "made_up_key"} == {"own"}
+    assert "messages" not in by_case["messages_missing"].body
+
+
+def test_the_stop_word_stands_in_the_list_and_the_list_is_longer_than_the_limit() -> None:
+    by_case = {step.case: step for step in cases(plan_of())}
+    word = by_case["stop_word"].body["stop_sequences"][0]
+    lines = by_case["stop_word"].body["messages"][0]["content"].split("\n")
+    assert lines.index(word) == 5
+    assert len(lines) == 10
+    assert (
+        len(by_case["output_bound"].body["messages"][0]["content"].split("\n")) - 1
+        > by_case["output_bound"].body["max_tokens"]
+    )
+
+
+@pytest.mark.parametrize("profile", ["standard", "thorough"])
+def test_all_of_it_costs_less_than_five_cents(profile: str) -> None:
+    price = UnitPrice(input=Decimal(2), output=Decimal(10), source="list", observed=NOW.date())
+    quote = make_quote(plan_of(profile=profile), Prices(relay=price, official=price, fill=8192), {}, NOW)
+    assert quote.expected <= Decimal("0.05")
+    assert quote.at_most <= Decimal("0.40" if profile == "standard" else "0.50")
+
+
+def test_two_answers_are_priced_as_two() -> None:
+    price = UnitPrice(input=Decimal(2), output=Decimal(10), source="list", observed=NOW.date())
+    quote = make_quote(plan_of("openai_chat"), Prices(relay=price, official=price, fill=8192), {}, NOW)
+    by_case = {step.case: quote.price_of(step.id) for step in cases(plan_of("openai_chat"))}
+    two, one = by_case["n_two"], by_case["store_false"]
+    assert two is not None
+    assert one is not None
+    assert two.at_most - one.at_most > Decimal("0.00015")

@@ -1,0 +1,227 @@
+"""What a relay's own books say: read few times, waited for a bounded time, never kept as text."""
+
+from __future__ import annotations
+
+from decimal import Decimal
+
+import httpx
+import pytest
+
+from relay_audit.relays import new_api
+from tests.staged import Staged, json_answer, staged
+
+QUICK = {"profile": "quick", "checks": [2, 6]}
+LOG = new_api.LOG
+
+
+def run(scenario: str, tmp_path, replace=None, **more) -> Staged:
+    stage = staged(scenario, tmp_path, audit=QUICK, replace=replace, **more)
+    stage.whole()
+    return stage
+
+
+class Books:
+    """A log of our own making: rows by what the run has sent so far."""
+
+    def __init__(self, *readings) -> None:
+        self.readings = readings
+        self.stage: Staged | None = None
+
+    def __call__(self, seen, before):
+        if seen.path != LOG or not self.readings:
+            return None
+        reading = self.readings[min(before, len(self.readings) - 1)]
+        return reading(self.stage) if callable(reading) else reading
+
+    def run(self, tmp_path, scenario: str = "honest") -> Staged:
+        self.stage = staged(scenario, tmp_path, audit=QUICK, replace=self)
+        self.stage.whole()
+        return self.stage
+
+
+def rows_of(stage: Staged, *, quota: int = 40, but: int = 0, more: tuple[dict, ...] = ()) -> httpx.Response:
+    """A row per answered sending, except for the last `but`."""
+    answered = [e for e in stage.history.sent() if e.status == 200]
+    rows = [
+        {
+            "created_at": int(e.sent_at.timestamp()) + 1,
+            "type": 2,
+            "model_name": "claude-sonnet-5-5",
+            "quota": quota,
+            "prompt_tokens": 1,
+            "completion_tokens": 1,
+            "request_id": e.response.header(new_api.REQUEST_ID),
+            "other": "",
+        }
+        for e in answered[: len(answered) - but]
+    ]
+    return json_answer({"success": True, "data": [*rows, *more]})
+
+
+EMPTY = json_answer({"success": True, "data": []})
+
+
+def charges(stage: Staged) -> list[tuple[str, Decimal]]:
+    return [(e.basis, e.amount) for e in stage.history.ledger.entries if e.side == "relay"]
+
+
+def states(stage: Staged) -> list[str]:
+    return [reading.state for reading in stage.history.log]
+
+
+def test_the_log_settles_every_call(tmp_path):
+    stage = Books(lambda _: EMPTY, rows_of).run(tmp_path)
+    assert charges(stage) == [("relay_log", Decimal("0.00008"))] * 4
+    assert (states(stage), len(stage.history.balance)) == (["empty", "read"], 2)
+
+
+def test_a_row_that_is_late_is_waited_for(tmp_path):
+    stage = Books(lambda _: EMPTY, lambda s: rows_of(s, but=1), lambda s: rows_of(s, but=1), rows_of).run(tmp_path)
+    assert charges(stage) == [("relay_log", Decimal("0.00008"))] * 4
+    last = max(e.sent_at for e in stage.history.sent())
+    reads = [reading.at for reading in stage.history.log]
+    assert len(reads) == 4
+    assert [(moment - last).total_seconds() >= wait for moment, wait in zip(reads[1:], (0, 10, 20), strict=True)] == [
+        True
+    ] * 3
+
+
+def test_the_wait_is_bounded(tmp_path):
+    stage = Books(lambda _: EMPTY, lambda s: rows_of(s, but=1)).run(tmp_path)
+    assert stage.paths().count(LOG) == 4
+    assert [basis for basis, _ in charges(stage)] == ["relay_log"] * 3 + ["usage_at_quoted_price"]
+    last = max(e.sent_at for e in stage.history.sent())
+    assert (stage.clock.now() - last).total_seconds() < 60
+    assert any(f.code == "billing.settlement_pending" for f in stage.judged().findings)
+
+
+@pytest.mark.parametrize(
+    "later",
+    [json_answer({"error": 1}, 429), json_answer("<html>"), httpx.ReadTimeout("gone")],
+    ids=["429", "html", "lost"],
+)
+def test_what_was_read_outlives_a_later_refusal(tmp_path, later):
+    stage = Books(lambda _: EMPTY, lambda s: rows_of(s, but=1), lambda _: later).run(tmp_path)
+    assert stage.paths().count(LOG) == 3
+    assert [basis for basis, _ in charges(stage)] == ["relay_log"] * 3 + ["usage_at_quoted_price"]
+    assert not any(f.code == "billing.log_unavailable" for f in stage.judged().findings)
+
+
+def test_a_refund_is_taken_off_and_never_below_nothing(tmp_path):
+    def with_refund(stage: Staged, amounts=(25, 100)) -> httpx.Response:
+        answered = [e for e in stage.history.sent() if e.status == 200]
+        back = tuple(
+            {
+                "created_at": int(e.sent_at.timestamp()),
+                "type": 6,
+                "quota": amount,
+                "request_id": e.response.header(new_api.REQUEST_ID),
+            }
+            for e, amount in zip(answered, amounts, strict=False)
+        )
+        return rows_of(stage, more=back)
+
+    stage = Books(lambda _: EMPTY, with_refund).run(tmp_path)
+    assert [amount for _, amount in charges(stage)] == [
+        Decimal("0.00003"),
+        Decimal(0),
+        Decimal("0.00008"),
+        Decimal("0.00008"),
+    ]
+
+
+def lose_the_second(seen, before):
+    return httpx.ReadTimeout("hang") if seen.path == "/v1/messages" and before == 1 else None
+
+
+def loose_row(stage: Staged, quota: int) -> dict:
+    [lost] = [e for e in stage.history.sent() if e.delivery == "unconfirmed"]
+    return {
+        "created_at": int(lost.sent_at.timestamp()) + 1,
+        "type": 2,
+        "model_name": "claude-sonnet-5-5",
+        "quota": quota,
+        "prompt_tokens": 30,
+        "completion_tokens": 4,
+        "request_id": "never-seen",
+        "other": "",
+    }
+
+
+@pytest.mark.parametrize(("rows", "state"), [(1, "settled"), (2, "unconfirmed"), (0, "unconfirmed")])
+def test_a_lost_answer_is_settled_by_the_only_row_that_can_be_its(tmp_path, rows, state):
+    books = Books(lambda _: EMPTY, lambda s: rows_of(s, more=tuple(loose_row(s, 55) for _ in range(rows))))
+
+    def replace(seen, before):
+        return lose_the_second(seen, before) or books(seen, before)
+
+    stage = staged("honest", tmp_path, audit=QUICK, replace=replace)
+    books.stage = stage
+    judged = stage.whole()
+    entry = stage.history.ledger.entries[1]
+    assert entry.state == state
+    step = stage.history.exchanges[entry.exchange].step
+    worst = stage.history.quote.price_of(step).at_most
+    assert entry.amount == (Decimal("0.00011") if state == "settled" else worst)
+    said = next(f for f in judged.findings if f.code == "run.unconfirmed_send")
+    assert said.params["settled"] == (1 if state == "settled" else 0)
+
+
+def test_other_traffic_is_told_before_anything_is_spent(tmp_path):
+    stage = run("honest_foreign_rows", tmp_path)
+    names = [name for name, _ in stage.notes]
+    assert "foreign_rows" in names
+    assert names.index("foreign_rows") < next(
+        i for i, (name, p) in enumerate(stage.notes) if name == "step" and p["side"] == "relay"
+    )
+
+
+def test_the_logs_text_is_never_kept(tmp_path):
+    row = {
+        "created_at": 1_790_000_000,
+        "type": 2,
+        "model_name": "x",
+        "quota": 5,
+        "username": "neighbour",
+        "content": "their words",
+    }
+    stage = Books(lambda _: json_answer({"success": True, "data": [row]})).run(tmp_path)
+    read = [e for e in stage.history.exchanges.values() if e.step.startswith("reading.log")]
+    assert read
+    assert all(e.response.body == "" for e in read)
+    kept = b"".join(path.read_bytes() for path in stage.recorder.store.path.rglob("*") if path.is_file())
+    assert b"neighbour" not in kept
+    assert b"their words" not in kept
+
+
+def test_the_books_are_read_at_the_origin_with_a_bearer_header(tmp_path):
+    stage = run("honest", tmp_path)
+    reads = [s for s in stage.seen if s.path in (LOG, new_api.BALANCE)]
+    assert len(reads) == 4
+    assert all(
+        s.headers["authorization"] == f"Bearer {stage.world.relay_key}" and "x-api-key" not in s.headers for s in reads
+    )
+
+
+def test_software_without_a_readable_log_is_not_asked(tmp_path):
+    stage = run("honest_no_software", tmp_path)
+    assert not {LOG, new_api.BALANCE} & set(stage.paths())
+    assert {basis for basis, _ in charges(stage)} == {"usage_at_quoted_price"}
+
+
+def test_an_old_log_that_reads_a_key_in_the_url_is_left_alone(tmp_path):
+    stage = run("honest_log_query_only", tmp_path)
+    assert set(states(stage)) == {"unsafe"}
+    assert not any("key=" in path for path in stage.paths())
+
+
+def test_a_used_up_site_is_not_read(tmp_path):
+    from relay_audit.site_budget import PER_SITE, SiteBudget
+    from tests.audits import RELAY
+
+    stage = staged("honest", tmp_path, audit=QUICK)
+    for n in range(PER_SITE):
+        assert SiteBudget(stage.space.state).take(RELAY, f"other{n}", stage.clock.now())
+    stage.whole()
+    assert LOG not in stage.paths()
+    assert {basis for basis, _ in charges(stage)} == {"usage_at_quoted_price"}

@@ -1,0 +1,109 @@
+"""The truth table in OpenAI's two formats: with the vendor's counter (Responses) and without any (Chat)."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from relay_audit.bounds import share_interval
+from relay_audit.lab import Dialect, scenarios_in, serve
+from tests.audits import in_process, over_http
+
+ROADS: tuple[tuple[Dialect, bool], ...] = (("openai_responses", True), ("openai_chat", False))
+"""Format, and whether an official key is at hand; the other two of the four run with the seeds."""
+ROWS = [(dialect, official, name) for dialect, official in ROADS for name in scenarios_in(dialect)]
+HONEST = [(d, o, n) for d, o, n in ROWS if scenarios_in(d)[n].kind == "honest"]
+SEEDS_CI = 20
+CHECKS = [1, 2, 6]
+"""What this table is about; the runs with many seeds go through all checks."""
+
+
+@pytest.mark.parametrize(("dialect", "official", "name"), ROWS)
+def test_each_scenario_gives_exactly_its_findings(dialect: Dialect, official: bool, name: str, tmp_path: Path) -> None:
+    row = scenarios_in(dialect)[name]
+    audited = in_process(name, 0, tmp_path, official=official, dialect=dialect, checks=CHECKS)
+    assert audited.error is None
+    assert audited.codes == (row.expect if official else row.expect_no_key)
+    assert audited.all_codes & {"channel.matches", "channel.unknown", "channel.mismatch", "channel.id_reminted"}
+
+
+@pytest.mark.parametrize("name", ["honest", "hidden_508", "azure_backend"])
+@pytest.mark.parametrize("dialect", ["openai_chat", "openai_responses"])
+def test_over_real_http(dialect: Dialect, name: str, tmp_path: Path) -> None:
+    with serve(name, seed=1, pace=0, dialect=dialect) as served:
+        audited = over_http(served, tmp_path, checks=CHECKS)
+    assert audited.error is None
+    assert audited.codes == scenarios_in(dialect)[name].expect
+
+
+def test_with_a_counter_the_surplus_is_exact(tmp_path: Path) -> None:
+    hit = in_process("hidden_508", 3, tmp_path, dialect="openai_responses", checks=CHECKS).finding(
+        "tokens.constant_surplus"
+    )
+    assert (hit.params["surplus"], hit.params["low"], hit.params["high"]) == (508, 508, 508)
+    assert hit.params["per_1000_calls"] == "1.016", "508 tokens at two dollars per million"
+    assert hit.basis == "declared_official"
+
+
+def test_without_one_it_is_a_lower_bound(tmp_path: Path) -> None:
+    for seed in range(3):
+        hit = in_process("hidden_508", seed, tmp_path, dialect="openai_chat", checks=CHECKS).finding(
+            "tokens.constant_surplus"
+        )
+        assert 490 <= hit.params["low"] <= 508 <= hit.params["billed"]
+        assert hit.basis == "known_list"
+        assert {"intercept=ascii", "slope=cjk"} <= set(hit.observed)
+
+
+def test_chat_says_why_nothing_was_counted(tmp_path: Path) -> None:
+    audited = in_process("honest", 2, tmp_path, dialect="openai_chat", checks=CHECKS)
+    assert audited.judgement is not None
+    row = next(row for row in audited.judgement.coverage if row.check == 2)
+    assert (row.state, row.reason) == ("run", "no_counting_endpoint")
+    quiet = audited.finding("tokens.match")
+    assert (quiet.confidence, quiet.params["road"]) == ("supporting", "intercept")
+
+
+def test_storing_switched_off_is_a_hint_and_no_more(tmp_path: Path) -> None:
+    hint = in_process("store_switched_off", 0, tmp_path, dialect="openai_responses", checks=CHECKS).finding(
+        "channel.subscription_pool_hint"
+    )
+    assert hint.params["signs"] == ["store_switched_off"]
+    assert (hint.severity, hint.outcome) == ("info", "inconclusive")
+    assert hint.params["n"] == 12, "half of the requests asked for storing"
+    assert (
+        "channel.subscription_pool_hint"
+        not in in_process("honest", 0, tmp_path / "h", dialect="openai_responses", checks=CHECKS).all_codes
+    )
+
+
+def test_two_user_agents_go_out_and_are_recorded(tmp_path: Path) -> None:
+    audited = in_process("hidden_by_user_agent", 0, tmp_path, checks=CHECKS)
+    hit = audited.finding("tokens.variable_surplus")
+    assert hit.params["depends_on"] == "user_agent"
+    assert {key.partition("=")[2].partition("/")[0]: value for key, value in hit.observed.items()} == {
+        "curl": 0,
+        "python-httpx": 508,
+    }
+
+
+@pytest.mark.seeds
+@pytest.mark.parametrize("official", [True, False])
+@pytest.mark.parametrize(("dialect", "name"), sorted({(d, n) for d, _, n in HONEST}))
+def test_an_honest_relay_is_accused_of_nothing(dialect: Dialect, name: str, official: bool, tmp_path: Path) -> None:
+    for seed in range(200, 200 + SEEDS_CI):
+        audited = in_process(name, seed, tmp_path / str(seed), official=official, dialect=dialect)
+        assert audited.error is None
+        assert audited.codes == set(), f"seed {seed}"
+    print(f"{dialect} {name}: 0 of {SEEDS_CI}, 95 % upper bound {share_interval(0, SEEDS_CI)[1]:.1%}")  # noqa: T201  the bound is the result
+
+
+@pytest.mark.seeds
+@pytest.mark.parametrize("official", [True, False])
+@pytest.mark.parametrize(("dialect", "name"), sorted({(d, n) for d, _, n in ROWS} - {(d, n) for d, _, n in HONEST}))
+def test_each_fault_with_more_seeds(dialect: Dialect, name: str, official: bool, tmp_path: Path) -> None:
+    row = scenarios_in(dialect)[name]
+    for seed in range(10, 12):
+        audited = in_process(name, seed, tmp_path / str(seed), official=official, dialect=dialect)
+        assert audited.codes == (row.expect if official else row.expect_no_key), f"seed {seed}"
