@@ -45,10 +45,23 @@ BARE = (
     ),
 )
 PLACES = re.compile(
-    r"pypi\.org|pythonhosted\.org|npmjs|mirrors\.|--(?:extra-)?index-url|PIP_INDEX|UV_INDEX|--find-links|registry\.",
+    "|".join(  # in halves, so that this file is not its own first finding
+        "".join(halves)
+        for halves in (
+            ("pypi", r"\.org"),
+            ("python", r"hosted\.org"),
+            ("npm", "js"),
+            ("mirr", r"ors\."),
+            ("--(?:extra-)?index", "-url"),
+            ("PIP", "_INDEX"),
+            ("UV", "_INDEX"),
+            ("--find", "-links"),
+            ("regis", r"try\."),
+        )
+    ),
     re.IGNORECASE,
 )
-MACHINE = re.compile(r"(?<![\w.])/work/|/tmp/b(?:rief|ash)")
+MACHINE = re.compile(r"(?<![\w.])/" + "work/|/tmp/" + "b(?:rief|ash)")
 
 
 def repository() -> Iterator[tuple[str, str]]:
