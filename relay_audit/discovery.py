@@ -236,7 +236,8 @@ async def ask_official(recorder: Recorder, sides: Sides, step: Step, name: str) 
     """One free question to the official side. Raises ValueError where the run has none."""
     if sides.official is None:
         raise ValueError("no official side")
-    return await _free(recorder, sides, way(sides.official, step), Outgoing("POST", step.path, step.body), name)
+    outgoing = Outgoing("POST", step.path, step.body)
+    return await _free(recorder, sides, way(sides.official, step), outgoing, name, once=bool(step.mirrors))
 
 
 async def ask_officials(recorder: Recorder, sides: Sides, steps: list[tuple[Step, str]]) -> list[Exchange]:
@@ -262,14 +263,18 @@ def way(endpoint: Endpoint, step: Step) -> Endpoint:
     return replace(endpoint, headers=headers, secret=made_up if step.key == "made_up" else endpoint.secret)
 
 
-async def _free(recorder: Recorder, sides: Sides, endpoint: Endpoint, outgoing: Outgoing, name: str) -> Exchange:
-    """A free request, asked again a bounded number of times after a passing fault."""
+async def _free(
+    recorder: Recorder, sides: Sides, endpoint: Endpoint, outgoing: Outgoing, name: str, *, once: bool = False
+) -> Exchange:
+    """A free request, asked again a bounded number of times after a passing fault. `once`: not where it may have been
+    delivered; a refusal is free only as long as it is refused."""
     for attempt in range(1, FREE_ATTEMPTS + 1):
         exchange = recorder.free(await sides.transport.send(endpoint, outgoing), name, endpoint.side)
         passing = exchange.status in PASSING or (
             exchange.delivery != "answered" and exchange.failure not in ("tls", "dns")
         )
-        if not passing or attempt == FREE_ATTEMPTS or exchange.failure.startswith("timeout"):
+        lost = exchange.failure.startswith("timeout") or (once and exchange.delivery == "unconfirmed")
+        if not passing or lost or attempt == FREE_ATTEMPTS:
             return exchange
         await sides.clock.sleep(0.5 * attempt)
     raise AssertionError("unreachable")  # pragma: no cover

@@ -101,6 +101,8 @@ class Quote(Frozen):
     expires_at: dt.datetime
     counted: bool
     """True where the input tokens are the official counts of these very bodies."""
+    counted_in_part: bool = False
+    """True where only some of the bodies were counted; the others' tokens are our own upper estimate."""
     needs_explicit_ceiling: bool
 
     @property
@@ -196,7 +198,8 @@ def make_quote(plan: Plan, prices: Prices, counts: dict[str, int], now: dt.datet
         steps=tuple(priced),
         issued_at=now,
         expires_at=now + VALID_FOR,
-        counted=bool(counts),
+        counted=bool(counts) and all(step.id in counts for step in plan.chargeable()),
+        counted_in_part=0 < sum(step.id in counts for step in plan.chargeable()) < len(plan.chargeable()),
         needs_explicit_ceiling=bool(prices.relay and prices.relay.assumed),
     )
 

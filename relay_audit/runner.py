@@ -13,7 +13,7 @@ from decimal import Decimal
 from relay_audit.discovery import Sides, ask_officials, way
 from relay_audit.errors import RelayAuditError
 from relay_audit.exchange import Exchange
-from relay_audit.gate import Decision, after_refusal, breaker, next_send
+from relay_audit.gate import GO, Decision, after_refusal, breaker, next_send
 from relay_audit.plan import Step
 from relay_audit.quote import Approval, Line, StepPrice, charge_of
 from relay_audit.recorder import Recorder, as_exchange
@@ -62,12 +62,17 @@ class Runner:
         history = self.recorder.history
         done = {e.step for e in history.exchanges.values()}
         free = [s for s in history.plan.steps if s.side == "official" and s.cost == "free"] if history.plan else []
-        asked = [(step, step.id) for step in free if step.when == when and step.id not in done]
+        answered = {e.step for e in history.exchanges.values() if e.side == "official" and e.status == 200}
+        asked = [
+            (step, step.id)
+            for step in free
+            if step.when == when and step.id not in done and f"mirror.before.{step.mirrors}" not in answered
+        ]
         await ask_officials(self.recorder, self.sides, asked)
 
     async def _relay(self, approval: Approval) -> str:
-        """The relay lane; returns why it ended early, or an empty string. A stage whose refusals can no longer be
-        followed in the relay's books ends alone."""
+        """The relay lane; returns why it ended early, or an empty string. Where refusals can no longer be followed in the
+        relay's books only they end; a charge above its line ends the lane."""
         history = self.recorder.history
         sent = history.sent_steps()
         for step in history.plan.chargeable() if history.plan else ():
@@ -80,7 +85,10 @@ class Runner:
                 return decision.reason or "asked"
             await asyncio.sleep(0)  # an interruption is heard here, before an intent that it would leave unconfirmed
             await self._send(step)
-            if step.refusal and not (after := await self._after_refusal(step)).go:
+            after = await self._after_refusal(step) if step.refusal else GO
+            if after.reason == "line_exceeded":
+                return after.reason
+            if not after.go:
                 self.recorder.note("checkpoint.written", {"refusals_ended": after.reason})
         final = breaker(self._ordinary())
         return (final.reason or "") if final else ""
@@ -90,7 +98,7 @@ class Runner:
         exchange = self.recorder.history.last_of(step.id)
         accepted = exchange is not None and exchange.status == 200
         if exchange is None or not (accepted or step.stage == "canary"):
-            return Decision(go=True)
+            return GO
         charged = await self.settlement.charge_of(exchange)
         return after_refusal(accepted, charged, self._priced(step)[1])
 

@@ -66,11 +66,11 @@ class Settlement:
             reading = await self._read_log("between")
         if reading is None or reading.state not in ("read", "empty"):
             return None
+        self._write_charges(reading, loose_rows=False)
         rows = self._rows_of(exchange, reading)
         if not rows:
             return Decimal(0) if exchange.status != 200 and reading.state == "read" else None
-        quota = sum(-row.quota if row.kind == "refund" else row.quota for row in rows)
-        return Decimal(max(quota, 0)) / self.recorder.history.site.quota_per_unit
+        return self._charged(rows)
 
     def _rows_of(self, exchange: Exchange, reading: LogReading) -> list[LogRow]:
         return [row for row in reading.rows if row.exchange == exchange.id]
@@ -103,22 +103,30 @@ class Settlement:
                 break  # what an earlier reading said still holds
             reading = later
         if reading is not None:
-            self._write_charges(reading)
+            self._write_charges(reading, loose_rows=True)
 
     def _missing(self, reading: LogReading) -> bool:
         joined = {row.exchange for row in reading.rows}
         return any(e.status == 200 and e.id not in joined for e in self.recorder.history.sent())
 
-    def _write_charges(self, reading: LogReading) -> None:
-        history = self.recorder.history
-        per_unit = history.site.quota_per_unit
-        for entry in history.ledger.entries:
+    def _write_charges(self, reading: LogReading, *, loose_rows: bool) -> None:
+        """The ledger follows the books, so that the gate sees what was really charged. A row without a request id is
+        taken for an unconfirmed sending only at the end, when no other can still come."""
+        ledger = self.recorder.history.ledger
+        for entry in ledger.entries:
             rows = [row for row in reading.rows if row.exchange == entry.exchange and entry.side == "relay"]
-            if not rows and entry.state == "unconfirmed":
+            if not rows and entry.state == "unconfirmed" and loose_rows:
                 rows = self._only_candidate(entry.exchange, reading)
-            if rows and entry.state in ("settled", "unconfirmed"):
-                quota = sum(-row.quota if row.kind == "refund" else row.quota for row in rows)
-                self.recorder.charge(entry.exchange, Decimal(max(quota, 0)) / per_unit, "relay_log")
+            if not rows or entry.state not in ("settled", "unconfirmed"):
+                continue
+            charged = self._charged(rows)
+            if (entry.state, entry.basis, entry.amount) != ("settled", "relay_log", charged):
+                self.recorder.charge(entry.exchange, charged, "relay_log")
+
+    def _charged(self, rows: list[LogRow]) -> Decimal:
+        """Site dollars of some rows; a refund row holds a positive quota."""
+        quota = sum(-row.quota if row.kind == "refund" else row.quota for row in rows)
+        return Decimal(max(quota, 0)) / self.recorder.history.site.quota_per_unit
 
     def _only_candidate(self, xid: str, reading: LogReading) -> list[LogRow]:
         """For a sending without an answer: the one loose row that can be its, when there is exactly one of each."""

@@ -110,9 +110,13 @@ def all_checks(coverage: tuple[Coverage, ...]) -> tuple[Coverage, ...]:
     return tuple(said.get(c) or Coverage(check=c, state="not_run", reason="not_recorded") for c in range(1, 7))
 
 
+CUT_SHORT = ("books_unreadable",)
+"""Reasons for which a check ran in part only."""
+
+
 def is_missing(row: Coverage) -> bool:
-    """A check that applies and gave no result; one that does not apply is not missing."""
-    return row.state in ("not_run", "gated", "no_information")
+    """A check that applies and gave no result, or only part of one; one that does not apply is not missing."""
+    return row.state in ("not_run", "gated", "no_information") or row.reason in CUT_SHORT
 
 
 def weakest(findings: tuple[Finding, ...] | list[Finding]) -> EvidenceLevel | None:
@@ -200,7 +204,7 @@ def _card(name: CardName, findings: tuple[Finding, ...], rows: tuple[Coverage, .
         code = "differs" if any(f.accusation for f in differing) else "small_difference"
         return _made(name, state, code, differing, missing, day)
     agreeing = [f for f in own if f.outcome == "match" and f.code in AGREEING]
-    ran = [check for check in checks if check not in missing]
+    ran = [row.check for row in rows if row.check in checks and row.state == "run"]
     if ran and all(_agrees(check, findings) for check in ran):
         return _made(
             name, "unknown" if missing else "ok", "agrees_in_part" if missing else "agrees", agreeing, missing, day

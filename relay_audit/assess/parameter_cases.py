@@ -141,8 +141,8 @@ def official_side(step: Step, exchange: Exchange, scene: Scene) -> Official | No
         return Official(first.status or 0, said.kind, said.text, row.names if row else "",
                         "live_official" if evidence.target.official_is_vendor else "declared_official", "measured",
                         reads=reads, exchanges=tuple(e.id for e in told))  # fmt: skip
-    if row is None or row.age(day) == "expired":
-        return None
+    if row is None or row.age(day) == "expired" or (step.refusal and any(e.status == 200 for e in told)):
+        return None  # the vendor takes it today: an older record of a refusal is held against nobody
     return Official(row.status, row.error_type, row.message.replace("*", " "), row.names, "dated_baseline", row.level,
                     stale=row.age(day) == "stale", reads=reads)  # fmt: skip
 

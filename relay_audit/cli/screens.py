@@ -43,7 +43,8 @@ def quote_screen(evidence: Evidence, lang: Lang) -> str:
         "",
         *(f"  {words.text(f'quote.column_{name}'):<14} {phrases.amount(value)}" for name, value in total.items()),
     ]
-    lines += ["", words.text("quote.counted" if quote.counted else "quote.estimated")]
+    basis = "counted" if quote.counted else "counted_in_part" if quote.counted_in_part else "estimated"
+    lines += ["", words.text(f"quote.{basis}")]
     if quote.needs_explicit_ceiling:
         lines.append(words.text("quote.assumed"))
     limit = phrases.amount(round_up(quote.at_most + quote.hold, 2))
