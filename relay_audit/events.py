@@ -14,13 +14,15 @@ from typing import Any, Literal
 
 from pydantic import AwareDatetime, BaseModel, Field, field_serializer, field_validator
 
+from relay_audit.signals import signals_markdown
 from relay_audit.words import Frozen, digest, money
 
 EventType = Literal[
-    "run.created", "plan.created", "quote.issued", "signal.received", "run.state_changed", "discovery.recorded",
-    "request.sending", "exchange.recorded", "request.unconfirmed", "charge.observed", "reading.recorded",
-    "checkpoint.written", "artifact.created", "assessment.recorded", "report.refused", "run.completed", "run.failed",
-    "run.cancelled",
+    "run.created", "plan.created", "quote.issued", "signal.received", "signal.refused", "run.state_changed",
+    "discovery.recorded", "request.sending", "exchange.recorded", "request.unconfirmed", "charge.observed",
+    "reading.recorded", "checkpoint.written", "artifact.created", "assessment.recorded", "report.refused",
+    "answer.recorded", "finding.withdrawn", "blob.withheld", "stamp.recorded", "run.imported", "run.purged",
+    "run.completed", "run.failed", "run.cancelled",
 ]  # fmt: skip
 Actor = Literal["human", "agent", "ci", "runner", "relay", "official"]
 Redaction = Literal["public", "vendor", "internal"]
@@ -35,38 +37,126 @@ class EventSpec:
     doc: str
     """One sentence: what has happened when this event exists."""
     redaction: Redaction
+    payload: tuple[str, ...] = ()
+    """The only keys its payload may have; none of them has to be there."""
+    ref: str = ""
+    """What the blob under `payload_ref` holds; empty where it has none."""
     terminal: bool = False
     """A run has at most one terminal event; its hash is the evidence head."""
 
 
 EVENTS: dict[EventType, EventSpec] = {
-    "run.created": EventSpec("A run exists: its target, pack and tool version are fixed.", "internal"),
-    "plan.created": EventSpec("The steps that may be sent are known; nothing was sent for them yet.", "vendor"),
-    "quote.issued": EventSpec("The plan has a price and waits for an approval of exactly this digest.", "internal"),
-    "signal.received": EventSpec(
-        "A typed signal came in (`payload.signal`): approve, decline, pause, resume, revise, add_context, cancel.",
+    "run.created": EventSpec(
+        "A run exists: its target, owner, scope, packs and tool version are fixed.",
         "internal",
+        ("files_ref", "knowledge_digest", "tool_version", "owner", "scope", "keys"),
+        "target, its facts, and the dialect's pack",
     ),
-    "run.state_changed": EventSpec("The run's status is another one now, for a stated reason.", "public"),
-    "discovery.recorded": EventSpec("A free request of the planning was answered and its facts kept.", "vendor"),
+    "plan.created": EventSpec(
+        "The steps that may be sent are known; nothing was sent for them yet.",
+        "vendor",
+        ("plan_digest", "steps", "dropped"),
+        "the plan",
+    ),
+    "quote.issued": EventSpec(
+        "The plan has a price and waits for an approval of exactly this digest.",
+        "internal",
+        ("quote_digest", "plan_digest"),
+        "the quote",
+    ),
+    "signal.received": EventSpec(
+        "A typed signal was taken; the table below says what each asks.",
+        "internal",
+        ("signal", "id", "asked", "approval"),
+        "for `add_context`: target and facts as they are from now on",
+    ),
+    "signal.refused": EventSpec(
+        "A typed signal was refused and changed nothing.",
+        "internal",
+        ("signal", "id", "reason"),
+    ),
+    "run.state_changed": EventSpec(
+        "The run's status is another one now, for a stated reason.", "public", ("status", "reason")
+    ),
+    "discovery.recorded": EventSpec(
+        "A free request of the planning was answered and its facts kept.", "vendor", ("software",), "site and facts"
+    ),
     "request.sending": EventSpec(
         "The intent to send one step and the reservation of its worst case, durable before the first byte leaves.",
         "vendor",
+        ("exchange", "step", "line", "side", "at_most", "auth_trial"),
     ),
-    "exchange.recorded": EventSpec("The outcome of an intent: what came back, redacted, and what it cost.", "vendor"),
+    "exchange.recorded": EventSpec(
+        "The outcome of an intent: what came back, redacted, and what it cost.",
+        "vendor",
+        ("exchange", "step", "side", "money", "amount", "basis"),
+        "request and response, redacted",
+    ),
     "request.unconfirmed": EventSpec(
         "An intent without an outcome: maybe delivered, never sent again; its worst case stays charged.",
         "vendor",
+        ("exchange",),
     ),
-    "charge.observed": EventSpec("The relay's log or balance says what an exchange really cost.", "vendor"),
-    "reading.recorded": EventSpec("The relay's own log, balance or public site facts were read.", "internal"),
-    "checkpoint.written": EventSpec("Everything a resumed run needs up to here is on disk.", "internal"),
-    "artifact.created": EventSpec("A report or an export was written.", "internal"),
-    "assessment.recorded": EventSpec("The evidence was judged with a stated knowledge digest.", "internal"),
-    "report.refused": EventSpec("The leak guard refused a report; no file was written.", "internal"),
-    "run.completed": EventSpec("The run ended: the plan was sent as far as it may be.", "public", terminal=True),
-    "run.failed": EventSpec("The run ended before its plan did, and says why.", "public", terminal=True),
-    "run.cancelled": EventSpec("The run was ended by a signal.", "public", terminal=True),
+    "charge.observed": EventSpec(
+        "The relay's log or balance says what an exchange really cost.", "vendor", ("exchange", "amount", "basis")
+    ),
+    "reading.recorded": EventSpec(
+        "The relay's own log, balance or public site facts were read.", "internal", ("kind",), "what was read"
+    ),
+    "checkpoint.written": EventSpec(
+        "In few words: what was done, what it cost, what comes next. Everything up to here is on disk.",
+        "internal",
+        ("code", "probe", "next", "sent", "planned", "answered", "unconfirmed", "spent", "reason", "refusals_ended"),
+    ),
+    "artifact.created": EventSpec(
+        "A report or an export was written.",
+        "internal",
+        ("kind", "audience", "lang", "format", "name", "sha256"),
+    ),
+    "assessment.recorded": EventSpec(
+        "The evidence was judged with a stated knowledge digest.",
+        "internal",
+        ("knowledge_digest", "verdict"),
+        "the findings",
+    ),
+    "report.refused": EventSpec(
+        "The leak guard refused a report; no file was written.", "internal", ("audience", "rule")
+    ),
+    "answer.recorded": EventSpec(
+        "The relay's operator answered a finding; it stands beside the finding, never instead of it.",
+        "vendor",
+        ("finding", "code", "stance"),
+        "the answer, a stranger's text",
+    ),
+    "finding.withdrawn": EventSpec(
+        "A finding fell, for a stated reason; it stays visible as withdrawn.",
+        "vendor",
+        ("finding", "code", "reason", "run"),
+    ),
+    "blob.withheld": EventSpec(
+        "Bytes were taken out for good; their hash and the reason stay.", "vendor", ("sha256", "size", "reason")
+    ),
+    "stamp.recorded": EventSpec(
+        "Somebody else vouches for the evidence head: a time stamp or a signature over it.",
+        "public",
+        ("kind", "head", "authority", "at", "sha256"),
+        "the time stamp or signature",
+    ),
+    "run.imported": EventSpec(
+        "The run came in as an archive; everything before this was written elsewhere.",
+        "internal",
+        ("sha256", "tool_version"),
+    ),
+    "run.purged": EventSpec(
+        "Exchanges and media were removed, the findings kept.", "internal", ("kept", "removed", "reason")
+    ),
+    "run.completed": EventSpec(
+        "The run ended: the plan was sent as far as it may be.", "public", ("stopped",), terminal=True
+    ),
+    "run.failed": EventSpec(
+        "The run ended before its plan did, and says why.", "public", ("stopped", "failure"), terminal=True
+    ),
+    "run.cancelled": EventSpec("The run was ended by a signal.", "public", ("stopped",), terminal=True),
 }
 TERMINAL: tuple[EventType, ...] = tuple(name for name, spec in EVENTS.items() if spec.terminal)
 
@@ -156,13 +246,14 @@ def timestamp(moment: dt.datetime) -> str:
 def events_markdown() -> str:
     """The text of `docs/events.md`."""
     rows = "\n".join(
-        f"| `{name}` | {spec.doc} | {spec.redaction} | {'yes' if spec.terminal else ''} |"
+        f"| `{name}` | {spec.doc} | {spec.redaction} | {'yes' if spec.terminal else ''} "
+        f"| {', '.join(f'`{key}`' for key in spec.payload)} | {spec.ref} |"
         for name, spec in EVENTS.items()
     )
     fields = "\n".join(
         f"| `{name}` | {(info.description or '').strip()} |" for name, info in Event.model_fields.items()
     )
-    return _MARKDOWN.format(rows=rows, fields=fields)
+    return _MARKDOWN.format(rows=rows, fields=fields, signals=signals_markdown())
 
 
 def _json_form(value: object) -> Any:  # noqa: ANN401  JSON out
@@ -181,13 +272,20 @@ _MARKDOWN = """# Events of a run
 Generated from `relay_audit/events.py`. A run is this list and nothing else: append-only, numbered without gaps,
 each event chained to the one before. The vocabulary is closed.
 
-| event | what has happened | seen by | terminal |
-|---|---|---|---|
+| event | what has happened | seen by | terminal | payload | blob |
+|---|---|---|---|---|---|
 {rows}
 
 *Seen by*: `public` anyone · `vendor` the relay's operator as well · `internal` the buyer alone.
 A run has at most one terminal event. Its hash is the **evidence head** that reports print; later events follow it and
 never change it.
+
+## Signals
+
+What `signal.received` and `signal.refused` name in `payload.signal`. The sender's `id` makes a signal its own for good:
+the same id again is the same answer. A signal without an id is the same signal when it would change nothing.
+
+{signals}
 
 ## Fields
 

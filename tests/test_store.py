@@ -23,6 +23,7 @@ from hypothesis import strategies as st
 
 from relay_audit.errors import RunNotFound, StoreError, UsageError
 from relay_audit.events import EVENTS, GENESIS, TERMINAL, Draft, Event, EventType, events_markdown
+from relay_audit.signals import SIGNALS, SignalName
 from relay_audit.store import (
     DATABASE,
     Store,
@@ -776,6 +777,7 @@ def test_the_lock_is_let_go_on_an_error_and_makes_no_folder(store, tmp_path):
 
 def test_the_vocabulary_is_closed_and_documented():
     assert set(EVENTS) == set(get_args(EventType))
+    assert set(SIGNALS) == set(get_args(SignalName))
     assert TERMINAL == ("run.completed", "run.failed", "run.cancelled")
     page = events_markdown()
     for name, spec in EVENTS.items():
@@ -783,3 +785,6 @@ def test_the_vocabulary_is_closed_and_documented():
     for name, info in Event.model_fields.items():
         assert info.description
         assert f"| `{name}` | {info.description} |" in page
+    for word, kind in SIGNALS.items():
+        assert f"| `{word}` | {kind.__doc__} |" in page
+        assert not set(kind.model_fields) & {"key", "secret", "token"}, "a signal never holds a key"
