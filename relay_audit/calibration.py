@@ -14,8 +14,9 @@ from relay_audit.assess.model_identity import OVERSIZE
 from relay_audit.evidence import Evidence
 from relay_audit.finding import Finding
 from relay_audit.fingerprint import Knowledge
+from relay_audit.pack import Pack
 from relay_audit.plan import WHEN, Plan, Question, Step, When, count_body, path_for, values_of
-from relay_audit.probe import Pack, Probe, RequestSpec
+from relay_audit.probe import Probe, RequestSpec
 from relay_audit.wording import Wording, Wordlists
 
 TOGETHER = f"{OVERSIZE}_with_"

@@ -14,8 +14,9 @@ from relay_audit.codes import CODES
 from relay_audit.errors import PackError
 from relay_audit.exchange import pointer
 from relay_audit.fingerprint import ROWS, Knowledge, Known, VerdictRule
+from relay_audit.pack import Pack
 from relay_audit.plan import Question, combinations, values_of
-from relay_audit.probe import Pack, Probe, RequestSpec
+from relay_audit.probe import Probe, RequestSpec
 from relay_audit.refusal import line_of, nearest, parse, read_as, refuse
 from relay_audit.resources import folder
 from relay_audit.wording import Wording, Wordlists

@@ -22,7 +22,7 @@ from relay_audit.keys import (
     read_trust_list,
     workspace_salt,
 )
-from relay_audit.probe import Pack
+from relay_audit.pack import Pack
 from relay_audit.redaction import Redactor, Secret
 from relay_audit.target import Target, at_vendor, origin_of
 from relay_audit.transport import Endpoint, Inner, Limits, Transport

@@ -20,9 +20,9 @@ from relay_audit.errors import KeyRefused, Unfinished
 from relay_audit.evidence import SiteFacts, TargetFacts
 from relay_audit.exchange import Exchange, pointer, whole_number
 from relay_audit.fingerprint import Knowledge
+from relay_audit.pack import Pack
 from relay_audit.plan import Plan, Question, Step, make_plan
 from relay_audit.prices import PriceFile
-from relay_audit.probe import Pack
 from relay_audit.quote import Prices, Quote, make_quote
 from relay_audit.recorder import Recorder
 from relay_audit.redaction import Secret

@@ -10,8 +10,8 @@ from pydantic import Field
 
 from relay_audit.exchange import Exchange
 from relay_audit.ledger import Ledger
+from relay_audit.pack import Pack
 from relay_audit.plan import Plan
-from relay_audit.probe import Pack
 from relay_audit.quote import ApprovalChannel, Quote
 from relay_audit.target import Claim
 from relay_audit.words import Frozen

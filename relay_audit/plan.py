@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import itertools
-import math
 from typing import Any, Literal
 from urllib.parse import quote as percent_encoded
 
@@ -11,7 +10,10 @@ from pydantic import Field, JsonValue
 
 from relay_audit.exchange import pointer, whole_number
 from relay_audit.finding import Coverage
-from relay_audit.probe import USER_AGENTS, Bound, Case, Pack, Probe, ProfileName, RequestSpec, Stage
+from relay_audit.pack import Pack
+from relay_audit.probe import USER_AGENTS, Bound, Case, Probe, ProfileName, RequestSpec, Stage
+from relay_audit.prompt_text import estimated, texts_of
+from relay_audit.video import VideoOrder
 from relay_audit.wording import Wording
 from relay_audit.words import Frozen, Side, canonical, digest
 
@@ -61,6 +63,8 @@ class Step(Frozen):
     """Sent where the buyer named none; empty means the plain default of the HTTP library."""
     output_limit: int | None = None
     """The body's own bound of its output; None where it has none that is a count."""
+    order: VideoOrder | None = None
+    """The film it orders: one task, asked after and fetched by its probe's route."""
 
 
 class Plan(Frozen):
@@ -301,33 +305,6 @@ def _count(step: Step, question: Question, pack: Pack, when: str) -> Step:
 def _estimate(body: dict[str, Any], pack: Pack) -> int:
     """An upper estimate of input tokens without a counter: characters by script plus the frame."""
     return estimated("".join(texts_of(body)), pack) + int(pack.input_estimate_per_unit["frame"])
-
-
-def estimated(text: str, pack: Pack) -> int:
-    """An upper estimate of a text's tokens by its characters alone."""
-    wide = sum((char > "\u2e7f") + (char > "\uffff") for char in text)
-    narrow = sum(char <= "\u2e7f" for char in text)
-    rates = pack.input_estimate_per_unit
-    return math.ceil(wide * rates["cjk_char"] + narrow * rates["ascii_char"])
-
-
-def texts_of(value: JsonValue, key: str = "") -> list[str]:
-    """The texts a model is given to read, wherever the dialect puts them."""
-    if isinstance(value, str):
-        return [value] if key in ("content", "system", "text", "input", "instructions") else []
-    if isinstance(value, list):
-        return [text for item in value for text in texts_of(item, key)]
-    if isinstance(value, dict):
-        return [text for name, item in value.items() for text in texts_of(item, name)]
-    return []
-
-
-def has_system(body: dict[str, Any]) -> bool:
-    """Whether a body brings a system prompt of its own, wherever the dialect puts it."""
-    turns = body.get("messages")
-    first = turns[0] if isinstance(turns, list) and turns and isinstance(turns[0], dict) else {}
-    named = any(body.get(key) for key in ("system", "instructions", "systemInstruction"))
-    return named or first.get("role") in ("system", "developer")
 
 
 def _not_running(question: Question, wanted: tuple[int, ...], covered: set[int]) -> list[Coverage]:

@@ -6,18 +6,18 @@ A probe holds no conditions, loops or expressions. Three closed dicts carry the 
 from __future__ import annotations
 
 import re
-from decimal import Decimal
 from typing import Any, Literal
 
 from pydantic import Field, JsonValue, field_validator, model_validator
 
-from relay_audit.words import AuthStyle, Bilingual, Frozen
+from relay_audit.pack import relative_path
+from relay_audit.video import TaskSpec
+from relay_audit.words import Bilingual, Frozen
 
 Stage = Literal["probe", "canary", "batch"]
 AssessorName = Literal["channel", "token_parity", "token_intercept", "model_identity", "parameter_parity", "billing"]
 ProfileName = Literal["quick", "standard", "thorough"]
 
-POINTER = re.compile(r"^(/([^~/]|~[01])*)*$")
 REFERENCE = re.compile(r"^\$[a-z_]+$")
 
 VALUES: dict[str, str] = {
@@ -25,6 +25,11 @@ VALUES: dict[str, str] = {
     "$nonce": "a fresh word of this run",
     "$max_output_plus_1": "the claimed model's published output limit plus one; only where the dialect allows it",
     "$unknown_model": "a model name that nobody has",
+    "$seconds": "how long the ordered film is to be",
+    "$seconds_text": "the same as a text",
+    "$resolution": "the ordered resolution, as this vendor writes it",
+    "$size": "width and height of the ordered film, as this vendor writes them",
+    "$mode": "the vendor's word for the ordered quality",
 }
 """Things a body may refer to, besides the factors of the request's own matrix."""
 
@@ -52,7 +57,6 @@ USER_AGENTS: dict[str, str] = {
 }
 """User-Agents a request may be sent with, besides the buyer's own (which goes before both). Empty is the plain default
 of the HTTP library. Never a client's identity."""
-ESTIMATES = ("ascii_char", "cjk_char", "frame")
 
 
 class Bound(Frozen):
@@ -119,7 +123,7 @@ class RequestSpec(Frozen):
     @field_validator("path")
     @classmethod
     def _relative(cls, value: str) -> str:
-        return _relative_path(value)
+        return relative_path(value)
 
     @model_validator(mode="after")
     def _names_are_known(self) -> RequestSpec:
@@ -187,6 +191,8 @@ class Probe(Frozen):
     """What it does not prove."""
     applies: Applies
     requests: tuple[RequestSpec, ...] = Field(min_length=1)
+    task: TaskSpec | None = None
+    """For a film: its one request orders a task, and this says how it is asked after and delivered."""
 
     @model_validator(mode="after")
     def _consistent(self) -> Probe:
@@ -200,134 +206,6 @@ class Probe(Frozen):
         if any(request.counted for request in self.requests) and self.applies.counter != "present":
             raise ValueError('a paired probe applies only where a counter is: applies.counter = "present"')
         return self
-
-
-class Counter(Frozen):
-    """The vendor's own counting endpoint; the relay's is never asked."""
-
-    path: str
-    keep: tuple[str, ...]
-    """Body keys that are counted; the counted body equals the sent body in these."""
-    inside: str = ""
-    """The key under which the counter wants the counted body; empty where it wants it bare."""
-    model_as: str = "$model"
-    """How the counter wants the model's name, where `keep` holds `model`; `$model` stands for the official name."""
-    read: str
-    source: str
-    observed: str
-
-    @field_validator("path")
-    @classmethod
-    def _relative(cls, value: str) -> str:
-        return _relative_path(value)
-
-    @field_validator("read")
-    @classmethod
-    def _pointer(cls, value: str) -> str:
-        return _checked_pointer(value)
-
-
-class UsagePointers(Frozen):
-    """Where an answer says what was used. Billed input is the sum of `input`."""
-
-    input: tuple[str, ...] = Field(min_length=1)
-    input_includes_cache: bool = False
-    """The vendor's input count holds what came from its cache; else cached tokens come on top of it."""
-    automatic_cache: bool = False
-    """The vendor caches by itself, without marks in the request: cached tokens are nobody's doing on the way."""
-    cache_creation: str = ""
-    cache_creation_5m: str = ""
-    cache_creation_1h: str = ""
-    cache_read: str = ""
-    output: str
-    output_also: tuple[str, ...] = ()
-    """Counts that are billed as output beside `output`; then each of them may be absent."""
-
-    @field_validator("input", "output_also")
-    @classmethod
-    def _pointers(cls, value: tuple[str, ...]) -> tuple[str, ...]:
-        return tuple(_checked_pointer(item) for item in value)
-
-    @field_validator("cache_creation", "cache_creation_5m", "cache_creation_1h", "cache_read", "output")
-    @classmethod
-    def _one(cls, value: str) -> str:
-        return _checked_pointer(value)
-
-
-class AnswerPointers(Frozen):
-    id: str
-    model: str
-    content: str
-
-    @field_validator("id", "model", "content")
-    @classmethod
-    def _one(cls, value: str) -> str:
-        return _checked_pointer(value)
-
-
-class Pack(Frozen):
-    """A dialect: one vendor's wire format, as data."""
-
-    dialect: str = Field(pattern=r"^[a-z0-9_]+$")
-    vendor: str
-    title: Bilingual
-    official_hosts: tuple[str, ...]
-    """Hosts that are the vendor's own; another official address has basis `declared_official`."""
-    key_shapes: tuple[str, ...] = ()
-    """Patterns of the vendor's own keys; such a key is not sent to another host."""
-    auth_styles: tuple[AuthStyle, ...] = Field(min_length=1)
-    headers: dict[str, str] = Field(default_factory=dict)
-    """Sent with every request of this dialect."""
-    models_path: str
-    models_rows: str = "/data"
-    """Where the model list has its rows …"""
-    models_name: str = "/id"
-    """… and a row the model's name; a path in front of the name (`models/`) is taken off."""
-    output_limit: str = "/max_tokens"
-    """Where a body bounds its own output."""
-    oversize: Literal["allowed", "blocked"] = "blocked"
-    """Whether an output limit above the model's own is refused by this vendor. Where it is not refused it is generated
-    and billed: then no probe may send it, not even with approval."""
-    claude_like: bool = False
-    usual_model: str = ""
-    """What `calibrate` asks for where no model is named: a cheap one of the newest generation."""
-    counter: Counter | None = None
-    usage: UsagePointers
-    answer: AnswerPointers
-    error_kind: str
-    """Where a refusal says its type."""
-    input_estimate_per_unit: dict[str, Decimal]
-    """Tokens per character by script and per request (`ascii_char`, `cjk_char`, `frame`): upper estimates for a quote
-    without a counter. A symbol beyond the basic plane counts as two `cjk_char`."""
-
-    @field_validator("models_path")
-    @classmethod
-    def _relative(cls, value: str) -> str:
-        return _relative_path(value)
-
-    @field_validator("error_kind", "models_rows", "models_name", "output_limit")
-    @classmethod
-    def _pointer(cls, value: str) -> str:
-        return _checked_pointer(value)
-
-    @field_validator("input_estimate_per_unit")
-    @classmethod
-    def _complete(cls, value: dict[str, Decimal]) -> dict[str, Decimal]:
-        if set(value) != set(ESTIMATES):
-            raise ValueError(f"gives exactly {', '.join(ESTIMATES)}")
-        return value
-
-
-def _relative_path(value: str) -> str:
-    if not re.match(r"^/[A-Za-z0-9._~/:-]*$", value.replace("/$model", "/model")) or "//" in value or ".." in value:
-        raise ValueError("a path below the base address, such as /v1/messages; absolute addresses are refused")
-    return value
-
-
-def _checked_pointer(value: str) -> str:
-    if value and not POINTER.match(value):
-        raise ValueError(f"{value!r} is not a JSON Pointer (RFC 6901): it starts with / or is empty")
-    return value
 
 
 def _references(value: JsonValue) -> list[str]:

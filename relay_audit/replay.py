@@ -21,8 +21,8 @@ from relay_audit.evidence import (
 )
 from relay_audit.exchange import Exchange, Request
 from relay_audit.ledger import Ledger
+from relay_audit.pack import Pack
 from relay_audit.plan import Plan
-from relay_audit.probe import Pack
 from relay_audit.quote import Approval, Quote
 from relay_audit.store import Store
 from relay_audit.target import Target

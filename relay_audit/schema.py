@@ -19,8 +19,9 @@ from relay_audit.errors import EXIT_CODES, EXIT_PRECEDENCE
 from relay_audit.events import events_markdown
 from relay_audit.finding import SEVERITIES, Outcome, Severity
 from relay_audit.fingerprint import ROWS, Knowledge, Known
+from relay_audit.pack import Pack
 from relay_audit.plan import combinations
-from relay_audit.probe import GENERATORS, VALUES, Pack, Probe
+from relay_audit.probe import GENERATORS, VALUES, Probe
 from relay_audit.resources import checkout
 from relay_audit.wording import Wordlists
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from relay_audit.exchange import Exchange, pointer, whole_number
-from relay_audit.probe import Pack, UsagePointers
+from relay_audit.pack import Pack, UsagePointers
 from relay_audit.words import Frozen
 
 

@@ -21,8 +21,8 @@ from relay_audit.catalog import (
 from relay_audit.codes import CODES
 from relay_audit.errors import EXIT_CODES, EXIT_PRECEDENCE, PackError
 from relay_audit.fingerprint import ROWS
+from relay_audit.pack import POINTER
 from relay_audit.plan import Question, make_plan
-from relay_audit.probe import POINTER
 from relay_audit.resources import checkout
 from relay_audit.wording import Wording
 
@@ -101,7 +101,7 @@ SCRIPT = 'generate = "text", script = "$script"'
         (PARITY, SCRIPT, 'generate = "poem", script = "$script"', "generator 'poem' is not registered"),
         (PARITY, SCRIPT, 'generate = "text", scrip = "$script"', "generator 'text' has no scrip"),
         (PARITY, 'model = "$model"', 'model = "$modle"', r"\$modle is neither a value nor a factor"),
-        (PARITY, 'units = "$units"', 'units = "$size"', r"\$size is neither a value nor a factor"),
+        (PARITY, 'units = "$units"', 'units = "$sise"', r"\$sise is neither a value nor a factor"),
         (PARITY, '["ascii", 8, "library"]', '["runes", 8, "library"]', "script 'runes'"),
         (PARITY, 'closing = "one_word"', 'closing = "farewell"', "closing 'farewell'"),
         (PARITY, "max_tokens = 16\n", "max_tokens = 4096\n", "max_tokens 4096 is more than bound.output_tokens 16"),

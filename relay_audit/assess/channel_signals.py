@@ -16,7 +16,7 @@ from relay_audit.exchange import Exchange, pointer
 from relay_audit.finding import Confidence
 from relay_audit.fingerprint import Knowledge, Known
 from relay_audit.ids import Reading, read_id
-from relay_audit.probe import Pack
+from relay_audit.pack import Pack
 from relay_audit.signature import Header, read_signature
 
 HARD: tuple[Confidence, ...] = ("decisive", "strong")

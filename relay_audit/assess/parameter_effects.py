@@ -9,8 +9,9 @@ from collections.abc import Mapping
 from typing import Any, Literal, Protocol
 
 from relay_audit.exchange import Exchange, pointer
-from relay_audit.plan import Step, texts_of
-from relay_audit.probe import Pack
+from relay_audit.pack import Pack
+from relay_audit.plan import Step
+from relay_audit.prompt_text import texts_of
 from relay_audit.usage import read_usage
 
 Effect = Literal["same", "clamped", "not_honoured", "unclear"]

@@ -18,7 +18,8 @@ from relay_audit.codes import finding
 from relay_audit.evidence import Evidence
 from relay_audit.finding import Basis, Finding
 from relay_audit.fingerprint import Knowledge, TokenFrame
-from relay_audit.plan import Step, estimated, texts_of
+from relay_audit.plan import Step
+from relay_audit.prompt_text import estimated, texts_of
 from relay_audit.usage import read_usage
 from relay_audit.words import money
 

@@ -19,7 +19,8 @@ from relay_audit.evidence import Evidence
 from relay_audit.exchange import Exchange, pointer, whole_number
 from relay_audit.finding import Basis, Confidence, Finding
 from relay_audit.fingerprint import Knowledge
-from relay_audit.plan import Step, has_system
+from relay_audit.plan import Step
+from relay_audit.prompt_text import has_system
 from relay_audit.usage import Usage, read_usage
 from relay_audit.words import money
 

@@ -40,8 +40,8 @@ from relay_audit.exits import exit_code, worst
 from relay_audit.filing import file_rows, marks_beside
 from relay_audit.observed import Groups, Observer
 from relay_audit.observed_marks import marks_of
+from relay_audit.pack import Pack
 from relay_audit.prices import PriceFile
-from relay_audit.probe import Pack
 from relay_audit.recorder import Recorder
 from relay_audit.refusal import nearest
 from relay_audit.replay import History

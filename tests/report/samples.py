@@ -15,8 +15,9 @@ from relay_audit.finding import Coverage, Finding
 from relay_audit.fingerprint import Knowledge, Setting, TokenBaseline, VerdictRule
 from relay_audit.ledger import Ledger
 from relay_audit.marks import IdShape
+from relay_audit.pack import AnswerPointers, Counter, Pack, UsagePointers
 from relay_audit.plan import Plan, Step
-from relay_audit.probe import AnswerPointers, Bound, Counter, Pack, UsagePointers
+from relay_audit.probe import Bound
 from relay_audit.quote import Prices, Quote, UnitPrice, make_quote
 from relay_audit.target import Claim
 from relay_audit.verdict import Verdict, decide, number

@@ -1,0 +1,37 @@
+"""What of a body a model is given to read, and an upper estimate of its tokens."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+from pydantic import JsonValue
+
+from relay_audit.pack import Pack
+
+
+def estimated(text: str, pack: Pack) -> int:
+    """An upper estimate of a text's tokens by its characters alone."""
+    wide = sum((char > "\u2e7f") + (char > "\uffff") for char in text)
+    narrow = sum(char <= "\u2e7f" for char in text)
+    rates = pack.input_estimate_per_unit
+    return math.ceil(wide * rates["cjk_char"] + narrow * rates["ascii_char"])
+
+
+def texts_of(value: JsonValue, key: str = "") -> list[str]:
+    """The texts a model is given to read, wherever the dialect puts them."""
+    if isinstance(value, str):
+        return [value] if key in ("content", "system", "text", "input", "instructions") else []
+    if isinstance(value, list):
+        return [text for item in value for text in texts_of(item, key)]
+    if isinstance(value, dict):
+        return [text for name, item in value.items() for text in texts_of(item, name)]
+    return []
+
+
+def has_system(body: dict[str, Any]) -> bool:
+    """Whether a body brings a system prompt of its own, wherever the dialect puts it."""
+    turns = body.get("messages")
+    first = turns[0] if isinstance(turns, list) and turns and isinstance(turns[0], dict) else {}
+    named = any(body.get(key) for key in ("system", "instructions", "systemInstruction"))
+    return named or first.get("role") in ("system", "developer")
