@@ -13,11 +13,12 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import get_args
 
+from relay_audit.books import SiteFacts
 from relay_audit.calibration import with_calibration
 from relay_audit.catalog import Packs
 from relay_audit.clock import Clock
 from relay_audit.errors import KeyRefused, Unfinished
-from relay_audit.evidence import SiteFacts, TargetFacts
+from relay_audit.evidence import TargetFacts
 from relay_audit.exchange import Exchange, pointer, whole_number
 from relay_audit.fingerprint import Knowledge
 from relay_audit.pack import Pack
@@ -26,7 +27,8 @@ from relay_audit.prices import PriceFile
 from relay_audit.quote import Prices, Quote, make_quote
 from relay_audit.recorder import Recorder
 from relay_audit.redaction import Secret
-from relay_audit.relays import detect, new_api
+from relay_audit.relays import detect, panel, tariff
+from relay_audit.relays.registry import adapter_of
 from relay_audit.target import origin_of
 from relay_audit.transport import Endpoint, Outgoing, Transport
 from relay_audit.wording import Wording
@@ -94,7 +96,7 @@ async def _ask_relay(recorder: Recorder, sides: Sides, pack: Pack) -> list[Excha
             details={"finding": "run.unreachable", "failure": found[-1].failure},
         )
     public = replace(sides.relay, base_url=origin_of(sides.relay.base_url), secret=None)
-    for name, path in (("status", new_api.STATUS), ("pricing", new_api.PRICING)):
+    for name, path in (("status", panel.STATUS), ("pricing", panel.PRICING)):
         found.append(
             await _free(recorder, sides, public, Outgoing("GET", path, authenticated=False), f"discovery.{name}")
         )
@@ -139,7 +141,8 @@ def _site(found: list[Exchange], recorder: Recorder, sides: Sides, knowing: Know
     named = {exchange.step: exchange for exchange in found}
     software, signals = detect.detect(tuple(found), knowing.knowledge, target.relay.software)
     base = SiteFacts(software=software, software_signals=signals)
-    site = new_api.read_site(named.get("discovery.status"), named.get("discovery.pricing"), base)
+    adapter = adapter_of(software, knowing.knowledge)
+    site = adapter.read_site(named.get("discovery.status"), named.get("discovery.pricing"), base, target.subject.model)
     models = [e for e in found if e.step.startswith("discovery.models.") and e.status != 401]
     worked = models[-1].step.rsplit(".", 1)[-1] if models else ""
     style = next((known for known in get_args(AuthStyle) if known == worked), sides.relay.auth)
@@ -287,14 +290,14 @@ def _prices(found: list[Exchange], recorder: Recorder, knowing: Knowing, site: S
     today: dt.date = recorder.history.started_at.date()
     pricing = next((e for e in found if e.step == "discovery.pricing"), None)
     software = detect.facts(site.software, knowing.knowledge)
-    official = knowing.prices.of("official", target.official_model) or new_api.list_price(
+    official = knowing.prices.of("official", target.official_model) or tariff.list_price(
         knowing.knowledge, target.official_model, today
     )
     relay = (
         knowing.prices.of("relay", model)
         or (official if target.against_itself else None)
-        or new_api.read_price(pricing, model, claim.group, site, today)
-        or new_api.known_price(knowing.knowledge, target.official_model, claim.ratio, today)
+        or adapter_of(site.software, knowing.knowledge).read_price(pricing, model, claim.group, site, today)
+        or tariff.known_price(knowing.knowledge, target.official_model, claim.ratio, today)
     )
     known_fill = software.fill_max_tokens if software else 0
     limit = knowing.knowledge.max_output_of(target.official_model, today) or 128_000

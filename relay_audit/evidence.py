@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import datetime as dt
 from decimal import Decimal
-from typing import Any, Literal
+from typing import Literal
 
 from pydantic import Field
 
+from relay_audit.books import BalanceReading, LogReading, LogRow, RateReading, SiteFacts, UsageReading
 from relay_audit.exchange import Exchange
 from relay_audit.ledger import Ledger
 from relay_audit.pack import Pack
@@ -21,70 +22,6 @@ RunStatus = Literal[
     "planned", "awaiting_approval", "running", "waiting_task", "paused", "blocked", "budget_limited", "completed", "failed",
     "cancelled",
 ]  # fmt: skip
-LogState = Literal["read", "empty", "unavailable", "unsafe", "limited", "not_asked"]
-
-
-class LogRow(Frozen):
-    """One row of the relay's own log that is ours; names of people and tokens are hashed before the record exists."""
-
-    exchange: str
-    """The exchange it was joined to, or empty where only time, model and tokens fit."""
-    request_id: str = ""
-    upstream_request_id: str = ""
-    created_at: dt.datetime
-    kind: Literal["consume", "error", "refund", "other"]
-    model: str
-    quota: int
-    prompt_tokens: int
-    completion_tokens: int
-    is_stream: bool = False
-    group: str = ""
-    channel: str = ""
-    other: dict[str, Any] = Field(default_factory=dict)
-    """The parsed `other` column, reduced to the keys an assessor reads."""
-
-
-class ForeignRows(Frozen):
-    """Rows of other traffic on the same key: nothing of them is kept but this."""
-
-    count: int = 0
-    quota: int = 0
-    first: dt.datetime | None = None
-    last: dt.datetime | None = None
-
-
-class LogReading(Frozen):
-    at: dt.datetime
-    exchange: str
-    """The exchange that read it."""
-    state: LogState
-    reason: str = ""
-    rows: tuple[LogRow, ...] = ()
-    foreign: ForeignRows = ForeignRows()
-    truncated: bool = False
-
-
-class BalanceReading(Frozen):
-    at: dt.datetime
-    exchange: str
-    used_quota: int | None = None
-    available: Decimal | None = None
-    """In quote currency (site dollars); None where unlimited or unknown."""
-    unlimited: bool = False
-
-
-class SiteFacts(Frozen):
-    """What the relay says of itself in public: a claim."""
-
-    software: str = "unknown"
-    software_signals: tuple[str, ...] = ()
-    version: str = ""
-    quota_per_unit: int = 500_000
-    price_cny: Decimal | None = None
-    display_type: str = ""
-    group_ratio: dict[str, Decimal] = Field(default_factory=dict)
-    model_listed: bool | None = None
-    """Whether `/v1/models` lists the model; None where it could not be read."""
 
 
 class TargetFacts(Frozen):
@@ -143,6 +80,8 @@ class Evidence(Frozen):
     exchanges: tuple[Exchange, ...] = ()
     log: tuple[LogReading, ...] = ()
     balance: tuple[BalanceReading, ...] = ()
+    usage: tuple[UsageReading, ...] = ()
+    rates: tuple[RateReading, ...] = ()
 
     def of_step(self, step_id: str) -> Exchange | None:
         """The last sending of a step: an earlier one was refused or never left, else there would be no later one."""

@@ -57,7 +57,10 @@ class RelaySoftware(Known):
     """Pattern of that header's value; empty means any."""
     status_keys: tuple[str, ...] = ()
     """Keys of `GET /api/status` data that only this family has together."""
-    log_adapter: Literal["new_api", "none"] = "none"
+    log_adapter: Literal[
+        "none", "new_api", "one_api", "veloera", "sub2api", "claude_relay_service", "litellm", "generic"
+    ] = "none"
+    """Which of `relays/` reads its books."""
     prices: bool = False
     """Whether `GET /api/pricing` answers with this family's ratios."""
     model_header: str = ""

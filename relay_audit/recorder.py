@@ -5,9 +5,10 @@ from __future__ import annotations
 from decimal import Decimal
 from typing import Any, Literal
 
+from relay_audit.books import BalanceReading, LogReading, RateReading, UsageReading
 from relay_audit.clock import Clock
 from relay_audit.events import Actor, Event, EventType
-from relay_audit.evidence import BalanceReading, LogReading, RunStatus
+from relay_audit.evidence import RunStatus
 from relay_audit.exchange import Exchange, Request
 from relay_audit.plan import Step
 from relay_audit.quote import Line, StepPrice
@@ -16,6 +17,9 @@ from relay_audit.store import Store
 from relay_audit.transport import Answer
 from relay_audit.words import Frozen, Side, compact, money
 
+READING_KINDS: dict[type[Frozen], str] = {
+    LogReading: "log", BalanceReading: "balance", UsageReading: "usage", RateReading: "rate",
+}  # fmt: skip
 MoneyMove = Literal["settled", "released", "unconfirmed"]
 
 
@@ -82,11 +86,10 @@ class Recorder:
         """What the relay's own books say an exchange cost."""
         self.note("charge.observed", {"exchange": exchange_id, "amount": money(amount), "basis": basis}, actor="relay")
 
-    def log_reading(self, reading: LogReading) -> None:
-        self.note("reading.recorded", {"kind": "log"}, self.blob(reading), "relay")
-
-    def balance_reading(self, reading: BalanceReading) -> None:
-        self.note("reading.recorded", {"kind": "balance"}, self.blob(reading), "relay")
+    def reading(self, value: LogReading | BalanceReading | UsageReading | RateReading) -> None:
+        """What one look into the relay's own books said."""
+        kind = READING_KINDS[type(value)]
+        self.note("reading.recorded", {"kind": kind}, self.blob(value), "relay")
 
     def _record(self, exchange: Exchange, moved: dict[str, Any]) -> None:
         payload = {"exchange": exchange.id, "step": exchange.step, "side": exchange.side, **moved}

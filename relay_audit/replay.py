@@ -8,17 +8,10 @@ from dataclasses import dataclass, field
 from decimal import Decimal
 from typing import Any
 
+from relay_audit.books import BalanceReading, LogReading, RateReading, SiteFacts, UsageReading
 from relay_audit.errors import StoreError, Unfinished
 from relay_audit.events import Event
-from relay_audit.evidence import (
-    ApprovalFacts,
-    BalanceReading,
-    Evidence,
-    LogReading,
-    RunStatus,
-    SiteFacts,
-    TargetFacts,
-)
+from relay_audit.evidence import ApprovalFacts, Evidence, RunStatus, TargetFacts
 from relay_audit.exchange import Exchange, Request
 from relay_audit.ledger import Ledger
 from relay_audit.pack import Pack
@@ -56,6 +49,8 @@ class History:
     """Chargeable exchange id → the event that announced it."""
     log: list[LogReading] = field(default_factory=list)
     balance: list[BalanceReading] = field(default_factory=list)
+    usage: list[UsageReading] = field(default_factory=list)
+    rates: list[RateReading] = field(default_factory=list)
     refusals_ended: str = ""
     """Why no further refusal was sent; empty while they may go on."""
     highest: int = 0
@@ -122,6 +117,8 @@ class History:
             exchanges=tuple(self.exchanges[key] for key in sorted(self.exchanges)),
             log=tuple(self.log),
             balance=tuple(self.balance),
+            usage=tuple(self.usage),
+            rates=tuple(self.rates),
         )
 
 
@@ -223,10 +220,15 @@ def _checkpoint(history: History, event: Event) -> None:
 
 def _reading(history: History, event: Event) -> None:
     value = blob_json(history.store, event.payload_ref)
-    if event.payload["kind"] == "log":
-        history.log.append(LogReading.model_validate(value))
-    else:
-        history.balance.append(BalanceReading.model_validate(value))
+    match event.payload["kind"]:
+        case "log":
+            history.log.append(LogReading.model_validate(value))
+        case "balance":
+            history.balance.append(BalanceReading.model_validate(value))
+        case "usage":
+            history.usage.append(UsageReading.model_validate(value))
+        case "rate":
+            history.rates.append(RateReading.model_validate(value))
 
 
 def _ended(history: History, event: Event) -> None:

@@ -10,13 +10,14 @@ import datetime as dt
 from dataclasses import replace
 from decimal import Decimal
 
+from relay_audit.books import LogReading, LogRow, When
 from relay_audit.discovery import Sides
-from relay_audit.evidence import BalanceReading, LogReading, LogRow
 from relay_audit.exchange import Exchange
 from relay_audit.fingerprint import Knowledge
 from relay_audit.recorder import Recorder
 from relay_audit.redaction import Redactor
-from relay_audit.relays import detect, new_api
+from relay_audit.relays.adapter import Asked, Own, Page
+from relay_audit.relays.registry import adapter_of
 from relay_audit.site_budget import SiteBudget
 from relay_audit.target import origin_of
 from relay_audit.transport import Answer, Outgoing
@@ -39,8 +40,7 @@ class Settlement:
         self.sides = sides
         self.redactor = redactor
         self.budget = budget
-        software = detect.facts(recorder.history.site.software, knowledge)
-        self.reads = bool(software and software.log_adapter == "new_api")
+        self.adapter = adapter_of(recorder.history.site.software, knowledge)
 
     async def before(self) -> None:
         """The balance, and a first look at the log: other traffic on this key is known before anything is spent.
@@ -57,7 +57,7 @@ class Settlement:
     async def charge_of(self, exchange: Exchange) -> Decimal | None:
         """What the log says one exchange cost, in site dollars; None where it cannot be known now. A refusal without a
         row cost nothing; an accepted call without one is waited for, once."""
-        if not self.reads or len(self.recorder.history.log) >= KEPT_FOR_THE_END:
+        if self.adapter.log is None or len(self.recorder.history.log) >= KEPT_FOR_THE_END:
             return None
         reading = await self._read_log("between")
         if reading is not None and exchange.status == 200 and not self._rows_of(exchange, reading):
@@ -75,21 +75,16 @@ class Settlement:
     def _rows_of(self, exchange: Exchange, reading: LogReading) -> list[LogRow]:
         return [row for row in reading.rows if row.exchange == exchange.id]
 
-    async def _read_balance(self, when: str) -> None:
-        if not self.reads or not self._take():
+    async def _read_balance(self, when: When) -> None:
+        if (page := self.adapter.balance) is None or not self._take(page):
             return
-        answer = await self._ask_site(new_api.BALANCE)
-        exchange = self.recorder.free(answer, f"reading.balance.{when}", "relay")
-        used, available, unlimited = new_api.read_balance(exchange, self.recorder.history.site)
-        self.recorder.balance_reading(
-            BalanceReading(
-                at=exchange.sent_at, exchange=exchange.id, used_quota=used, available=available, unlimited=unlimited
-            )
-        )
+        asked = await self._ask_site(page, f"reading.balance.{when}", keep=True)
+        history = self.recorder.history
+        self.recorder.reading(self.adapter.read_balance(asked, history.site, when, history.target.subject.model))
 
     async def _settle(self) -> None:
         """Reads the log until every answered call has its row, at most three times; then writes what it says was charged."""
-        if not self.reads or not self.recorder.history.sent():
+        if self.adapter.log is None or not self.recorder.history.sent():
             return
         last = max(e.sent_at for e in self.recorder.history.sent())
         reading = await self._read_log("after")
@@ -125,8 +120,8 @@ class Settlement:
 
     def _charged(self, rows: list[LogRow]) -> Decimal:
         """Site dollars of some rows; a refund row holds a positive quota."""
-        quota = sum(-row.quota if row.kind == "refund" else row.quota for row in rows)
-        return Decimal(max(quota, 0)) / self.recorder.history.site.quota_per_unit
+        per_unit = self.recorder.history.site.quota_per_unit
+        return max(sum((row.charged(per_unit) for row in rows), Decimal(0)), Decimal(0))
 
     def _only_candidate(self, xid: str, reading: LogReading) -> list[LogRow]:
         """For a sending without an answer: the one loose row that can be its, when there is exactly one of each."""
@@ -135,28 +130,38 @@ class Settlement:
         return loose if open_ == [xid] and len(loose) == 1 else []
 
     async def _read_log(self, when: str) -> LogReading | None:
-        if not self.reads or not self._take():
+        if (page := self.adapter.log) is None or not self._take(page):
             return None
-        answer = await self._ask_site(new_api.LOG)
-        body = answer.response.body if answer.response else ""
-        history = self.recorder.history
-        exchange = self.recorder.free(_without_body(answer), f"reading.log.{when}", "relay")
-        sent = tuple((e, read_usage(e, history.pack)) for e in self.recorder.history.sent())
-        reading = new_api.read_log(exchange, body, sent, history.target.subject.model, self.redactor.account)
-        answers = tuple(e for e in history.exchanges.values() if e.side == "relay")
-        if reading.state == "empty" and new_api.old_generation(answers):
-            reading = reading.model_copy(update={"state": "unsafe", "reason": "key_in_url_only"})
-        self.recorder.log_reading(reading)
+        asked = await self._ask_site(page, f"reading.log.{when}", keep=False)
+        reading = self.adapter.read_log(asked, self._own())
+        self.recorder.reading(reading)
         return reading
 
-    async def _ask_site(self, path: str) -> Answer:
-        relay = self.sides.relay
-        endpoint = replace(relay, base_url=origin_of(relay.base_url), auth="bearer")
-        return await self.sides.transport.send(endpoint, Outgoing("GET", path))
-
-    def _take(self) -> bool:
+    def _own(self) -> Own:
         history = self.recorder.history
-        return self.budget.take(origin_of(self.sides.relay.base_url), history.store.run_id, self.sides.clock.now())
+        return Own(
+            sent=tuple((e, read_usage(e, history.pack)) for e in history.sent()),
+            model=history.target.subject.model,
+            site=history.site,
+            account=self.redactor.account,
+            answers=tuple(e for e in history.exchanges.values() if e.side == "relay"),
+            since=history.balance[0].at if history.balance else None,
+        )
+
+    async def _ask_site(self, page: Page, step: str, *, keep: bool) -> Asked:
+        """One page of the books. `keep`: its text may be recorded; a log's may hold other people's rows and may not."""
+        relay = self.sides.relay
+        base = origin_of(relay.base_url) if page.at_origin else relay.base_url
+        answer = await self.sides.transport.send(
+            replace(relay, base_url=base, auth="bearer"), Outgoing("GET", page.path)
+        )
+        body = answer.response.body if answer.response else ""
+        return Asked(self.recorder.free(answer if keep else _without_body(answer), step, "relay"), body)
+
+    def _take(self, page: Page) -> bool:
+        history = self.recorder.history
+        origin = origin_of(self.sides.relay.base_url)
+        return not page.limited or self.budget.take(origin, history.store.run_id, self.sides.clock.now())
 
 
 def _without_body(answer: Answer) -> Answer:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from relay_audit.evidence import SiteFacts
+from relay_audit.books import SiteFacts
 from relay_audit.fingerprint import Knowledge
 from relay_audit.relays.detect import detect, facts, recognised
 from tests.assess.evidence_builders import KNOWLEDGE, START, answered, lost, run_of, step_named

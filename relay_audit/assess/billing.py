@@ -9,8 +9,9 @@ from __future__ import annotations
 from decimal import ROUND_HALF_UP, Decimal, InvalidOperation
 from typing import NamedTuple
 
+from relay_audit.books import LogReading, LogRow
 from relay_audit.codes import finding
-from relay_audit.evidence import Evidence, LogReading, LogRow
+from relay_audit.evidence import Evidence
 from relay_audit.finding import Finding
 from relay_audit.fingerprint import Knowledge
 from relay_audit.usage import Usage, read_usage
@@ -35,6 +36,8 @@ ROUNDING = 1
 class Recomputed(NamedTuple):
     row: LogRow
     quota: int
+    charged: int
+    """As the row has it."""
 
 
 def assess_billing(evidence: Evidence, _: Knowledge) -> list[Finding]:
@@ -108,19 +111,19 @@ def _arithmetic(evidence: Evidence, reading: LogReading) -> list[Finding]:
         exchange = next((e for e in evidence.exchanges if e.id == row.exchange), None)
         usage = read_usage(exchange, evidence.pack) if exchange and row.kind == "consume" else None
         quota = recompute(row, usage) if usage else None
-        if quota is not None:
-            done.append(Recomputed(row, quota))
+        if quota is not None and row.quota is not None:
+            done.append(Recomputed(row, quota, row.quota))
     if not done:
         return []
-    above = [item for item in done if item.row.quota - item.quota > ROUNDING]
-    below = [item for item in done if item.quota - item.row.quota > ROUNDING]
+    above = [item for item in done if item.charged - item.quota > ROUNDING]
+    below = [item for item in done if item.quota - item.charged > ROUNDING]
     if not above and not below:
-        charged = sum(item.row.quota for item in done)
+        charged = sum(item.charged for item in done)
         return [finding("billing.matches", {"n": len(done), "charged": _site_usd(charged, evidence)}, exchanges=_of(done),
                         confidence="supporting", basis="relay_word")]  # fmt: skip
     found = []
     if above:
-        charged, again = sum(i.row.quota for i in above), sum(i.quota for i in above)
+        charged, again = sum(i.charged for i in above), sum(i.quota for i in above)
         params = {
             "n": len(above),
             "charged": _site_usd(charged, evidence),
@@ -132,7 +135,7 @@ def _arithmetic(evidence: Evidence, reading: LogReading) -> list[Finding]:
                     expected={"quota": again}, observed={"quota": charged})
         )  # fmt: skip
     if below:
-        gap = sum(item.quota - item.row.quota for item in below)
+        gap = sum(item.quota - item.charged for item in below)
         found.append(finding("billing.undercharged", {"n": len(below), "difference": _site_usd(gap, evidence)},
                              exchanges=_of(below), basis="relay_word"))  # fmt: skip
     return found

@@ -7,7 +7,8 @@ import datetime as dt
 import pytest
 
 from relay_audit.assess.billing import assess_billing, recompute
-from relay_audit.evidence import Evidence, ForeignRows, LogReading, LogRow, SiteFacts
+from relay_audit.books import ForeignRows, LogReading, LogRow, SiteFacts
+from relay_audit.evidence import Evidence
 from relay_audit.finding import Finding
 from relay_audit.usage import Usage
 from tests.assess.evidence_builders import KNOWLEDGE, START, answered, at, codes, lost, only, run_of, step_named

@@ -7,7 +7,8 @@ import datetime as dt
 import pytest
 
 from relay_audit.assess.channel import assess_channel
-from relay_audit.evidence import Evidence, LogReading, LogRow
+from relay_audit.books import LogReading, LogRow
+from relay_audit.evidence import Evidence
 from relay_audit.finding import Finding
 from tests.assess.evidence_builders import (
     KNOWLEDGE,

@@ -5,7 +5,8 @@ from __future__ import annotations
 import pytest
 
 from relay_audit.assess.model_identity import assess_model_identity, relation
-from relay_audit.evidence import Evidence, LogReading, LogRow
+from relay_audit.books import LogReading, LogRow
+from relay_audit.evidence import Evidence
 from tests.assess.evidence_builders import KNOWLEDGE, MODEL, START, answered, at, codes, only, run_of, step_named
 
 

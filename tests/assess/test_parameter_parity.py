@@ -11,8 +11,9 @@ import pytest
 from relay_audit.assess import assess
 from relay_audit.assess.coverage import cover
 from relay_audit.assess.parameter_parity import assess_parameter_parity
+from relay_audit.books import SiteFacts
 from relay_audit.catalog import load_packs
-from relay_audit.evidence import Evidence, SiteFacts
+from relay_audit.evidence import Evidence
 from relay_audit.exchange import Exchange, Response
 from relay_audit.finding import Finding
 from relay_audit.plan import Step

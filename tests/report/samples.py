@@ -8,8 +8,9 @@ import json
 from decimal import Decimal
 from typing import Any
 
+from relay_audit.books import LogReading, LogRow, SiteFacts
 from relay_audit.codes import CODES, finding
-from relay_audit.evidence import ApprovalFacts, Evidence, LogReading, LogRow, SiteFacts, TargetFacts
+from relay_audit.evidence import ApprovalFacts, Evidence, TargetFacts
 from relay_audit.exchange import Connection, Exchange, Request, Response
 from relay_audit.finding import Coverage, Finding
 from relay_audit.fingerprint import Knowledge, Setting, TokenBaseline, VerdictRule

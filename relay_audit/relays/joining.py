@@ -1,0 +1,183 @@
+"""Which row of a relay's log belongs to which of our sendings: by the request id that both carry, else by time, model,
+tokens and kind of delivery, and only where that leaves no choice. Never a guess: what fits two stays loose."""
+
+from __future__ import annotations
+
+import datetime as dt
+import statistics
+from dataclasses import dataclass, field
+from decimal import Decimal
+from email.utils import parsedate_to_datetime
+
+from relay_audit.books import ForeignRows, LogRow
+from relay_audit.exchange import Exchange
+from relay_audit.relays.adapter import Own
+from relay_audit.usage import Usage
+
+EARLY, LATE = dt.timedelta(seconds=3), dt.timedelta(seconds=120)
+"""A row is written at the end of a call, in whole seconds, maybe by a queue."""
+SKEW_FROM_S = 5
+"""A clock that is further off than this by its own `Date` header is allowed for."""
+AHEAD = dt.timedelta(seconds=300)
+ENOUGH = 3
+"""Fewer rows than this could fit by chance where every id disagrees."""
+
+Sendings = list[tuple[Exchange, Usage | None]]
+
+
+@dataclass
+class Joined:
+    ours: list[LogRow] = field(default_factory=list)
+    """Joined rows, and loose ones that may be ours (`exchange` empty)."""
+    foreign: list[LogRow] = field(default_factory=list)
+    earlier: int = 0
+    ahead: int = 0
+
+
+def join(rows: list[LogRow], own: Own, header: tuple[str, ...]) -> Joined:
+    """Every row in the order of the log. `header`: names of the answer's header that carries a row's request id."""
+    ids = _ids(own, header)
+    skew = _skew(own)
+    certain = {n: ids[row.request_id] for n, row in enumerate(rows) if row.request_id in ids}
+    certain |= {
+        n: ids[row.upstream_request_id]
+        for n, row in enumerate(rows)
+        if n not in certain and row.upstream_request_id in ids
+    }
+    taken = set(certain.values())
+    open_ = [(e, usage) for e, usage in own.sent if e.id not in taken]
+    free = {n: row for n, row in enumerate(rows) if n not in certain and row.request_id not in own.earlier}
+    fitted = certain | _by_fit(free, open_, own, header, skew, nothing_certain=not certain)
+    done = Joined()
+    latest = max((e.sent_at for e in own.answers), default=None)
+    for n, row in enumerate(rows):
+        done.ahead += latest is not None and row.created_at - skew > latest + AHEAD + LATE
+        if n in fitted:
+            done.ours.append(row.model_copy(update={"exchange": fitted[n]}))
+        elif row.request_id and row.request_id in own.earlier:
+            done.earlier += 1
+        elif _may_be_ours(row, open_, own, header, skew):
+            done.ours.append(row)
+        else:
+            done.foreign.append(row)
+    return done
+
+
+def summed(rows: list[LogRow], since: dt.datetime | None) -> ForeignRows:
+    """All that is kept of other traffic."""
+    span = [row.created_at for row in rows]
+    within = [row for row in rows if since is not None and row.created_at >= since]
+    return ForeignRows(
+        count=len(rows),
+        quota=sum(map(_quota, rows)),
+        amount=sum(map(_amount, rows), Decimal(0)),
+        first=min(span, default=None),
+        last=max(span, default=None),
+        within=len(within),
+        within_quota=sum(map(_quota, within)),
+        within_amount=sum(map(_amount, within), Decimal(0)),
+    )
+
+
+def _quota(row: LogRow) -> int:
+    quota = row.quota or 0
+    return quota if row.kind in ("consume", "error") else -abs(quota) if row.kind == "refund" else 0
+
+
+def _amount(row: LogRow) -> Decimal:
+    return row.charged(1) if row.amount is not None else Decimal(0)
+
+
+def _ids(own: Own, header: tuple[str, ...]) -> dict[str, str]:
+    """Request id → exchange. An id that stands on two answers names neither."""
+    seen: dict[str, set[str]] = {}
+    for exchange, _ in own.sent:
+        for name in header:
+            if exchange.response and (value := exchange.response.header(name)):
+                seen.setdefault(value, set()).add(exchange.id)
+    return {value: next(iter(found)) for value, found in seen.items() if len(found) == 1}
+
+
+def _skew(own: Own) -> dt.timedelta:
+    """How far the relay's clock is ahead of ours, by the `Date` of its answers; nothing where that is seconds."""
+    ahead = []
+    for exchange, _ in own.sent:
+        text = exchange.response.header("date") if exchange.response else None
+        try:
+            said = parsedate_to_datetime(text) if text else None
+        except ValueError:
+            said = None
+        if said is not None and said.tzinfo is not None:
+            early = (said - exchange.sent_at).total_seconds()
+            late = early - exchange.elapsed_ms / 1000
+            ahead.append(early if early < 0 else max(late, 0.0))
+    middle = statistics.median(ahead) if ahead else 0.0
+    return dt.timedelta(seconds=middle if abs(middle) > SKEW_FROM_S else 0)
+
+
+def _by_fit(
+    rows: dict[int, LogRow],
+    sent: Sendings,
+    own: Own,
+    header: tuple[str, ...],
+    skew: dt.timedelta,
+    *,
+    nothing_certain: bool,
+) -> dict[int, str]:
+    """Rows and sendings of which one side has no id. Where both have, and not one agrees, the upstream's header stood in
+    the place of the relay's (new-api before 2026-05): then all of them have to fit, or none is joined."""
+    named = {e.id for e, _ in sent if _named(e, header)}
+    one_sided = _fitted({n: row for n, row in rows.items() if not row.request_id}, sent, own, skew)
+    nameless = [(e, usage) for e, usage in sent if e.id not in named and e.id not in one_sided.values()]
+    with_id = {n: row for n, row in rows.items() if row.request_id}
+    one_sided |= _fitted(with_id, nameless, own, skew)
+    if one_sided or not nothing_certain:
+        return one_sided
+    replaced = _fitted(with_id, sent, own, skew)
+    answered = {e.id for e, usage in sent if usage is not None}
+    return replaced if len(answered) >= ENOUGH and answered <= set(replaced.values()) else {}
+
+
+def _fitted(rows: dict[int, LogRow], sent: Sendings, own: Own, skew: dt.timedelta) -> dict[int, str]:
+    """As many rows as sendings that fit each other alike are joined in order of time, if they
+    charge alike: then every way to join them says the same. Anything else stays loose."""
+    fits = {
+        n: frozenset(e.id for e, usage in sent if usage is not None and _fits(row, e, usage, own, skew))
+        for n, row in rows.items()
+        if row.kind == "consume"
+    }
+    found: dict[int, str] = {}
+    for exchanges in {ids for ids in fits.values() if ids}:
+        alike = sorted((n for n, ids in fits.items() if ids == exchanges), key=lambda n: (rows[n].created_at, -n))
+        overlapping = any(ids & exchanges and ids != exchanges for ids in fits.values())
+        charges = {(rows[n].quota, rows[n].amount) for n in alike}
+        if overlapping or len(charges) > 1 or len(alike) < len(exchanges):
+            continue
+        found |= dict(zip(alike, sorted(exchanges), strict=False))
+    return found
+
+
+def _fits(row: LogRow, exchange: Exchange, usage: Usage, own: Own, skew: dt.timedelta) -> bool:
+    body = exchange.request.body or {}
+    return (
+        _in_window(row, exchange, skew)
+        and row.model == body.get("model", own.model)
+        and row.completion_tokens == usage.output
+        and row.prompt_tokens in (usage.input, usage.billed_input)
+        and row.is_stream in (None, body.get("stream") is True)
+    )
+
+
+def _in_window(row: LogRow, exchange: Exchange, skew: dt.timedelta) -> bool:
+    start = exchange.sent_at - EARLY
+    end = exchange.sent_at + dt.timedelta(milliseconds=exchange.elapsed_ms) + LATE
+    return start <= row.created_at - skew <= end
+
+
+def _named(exchange: Exchange, header: tuple[str, ...]) -> bool:
+    return any(exchange.response and exchange.response.header(name) for name in header)
+
+
+def _may_be_ours(row: LogRow, sent: Sendings, own: Own, header: tuple[str, ...], skew: dt.timedelta) -> bool:
+    """A row inside the window of a sending whose answer gave us no request id to join by."""
+    return row.model == own.model and any(_in_window(row, e, skew) and not _named(e, header) for e, _ in sent)
