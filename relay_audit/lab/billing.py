@@ -38,13 +38,20 @@ class Tokens:
         )
 
 
+Semantics = Literal["anthropic", "openai"]
+
+
 def charge(
-    tokens: Tokens, price: Ratios, group: Decimal = Decimal(1), semantics: Literal["anthropic", "openai"] = "anthropic"
+    tokens: Tokens,
+    price: Ratios,
+    group: Decimal = Decimal(1),
+    semantics: Semantics = "anthropic",
+    hour: Decimal = HOUR_FACTOR,
 ) -> int:
     """Quota for a call: cache tokens come on top of the prompt for Claude and out of it for OpenAI; rounded half away
     from zero, at least 1 where anything is billable, 0 where the upstream gave no usage."""
     cached = tokens.cache_read * price.cache
-    cached += (tokens.cache_write_5m + tokens.cache_write_1h * HOUR_FACTOR) * price.cache_write
+    cached += (tokens.cache_write_5m + tokens.cache_write_1h * hour) * price.cache_write
     inside = tokens.cache_read + tokens.cache_write_5m + tokens.cache_write_1h
     base = tokens.prompt if semantics == "anthropic" else max(tokens.prompt - inside, 0)
     exact = (base + cached + tokens.completion * price.completion) * price.model * group

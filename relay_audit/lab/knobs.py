@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from decimal import Decimal
 from typing import Literal
 
+from relay_audit.lab.caching import CacheWay
+from relay_audit.lab.money import Money
 from relay_audit.lab.tokenizer import GenerationName
 
 Channel = Literal["anthropic", "aws", "vertex", "azure"]
@@ -66,6 +68,10 @@ class Knobs:
     group_ratio: Decimal = Decimal(1)
     charge_factor: int = 1
     """What is charged, as a multiple of what the row's own ratios give."""
+    money: Money = field(default_factory=Money)
+    """Everything else between a call's usage, its row and the balance."""
+    cache: CacheWay = "own"
+    """What the upstream does with marks for its prompt cache."""
     log: Literal["on", "off", "late", "query_only"] = "on"
     mapped_to: str = ""
     """The log admits that this model was asked for upstream; the answer names the requested one (a vendor's patch)."""

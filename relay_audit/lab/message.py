@@ -10,6 +10,7 @@ from decimal import ROUND_HALF_UP, Decimal
 from typing import Any
 
 from relay_audit.lab import ids
+from relay_audit.lab.caching import NOTHING, Cached, CacheWay
 from relay_audit.lab.knobs import Channel, IdStyle, Signed
 from relay_audit.lab.models import Model
 from relay_audit.lab.signature import opaque, signature
@@ -41,6 +42,9 @@ class Treatment:
     signature_model: str = ""
     account: int = 0
     """Which of the upstream's accounts is used."""
+    cache: CacheWay = "own"
+    prefix: Cached = NOTHING
+    """What of the request's own marked prefix the upstream's cache wrote or read."""
 
     @property
     def future(self) -> bool:
@@ -84,10 +88,12 @@ def message_id(channel: Channel, style: IdStyle, at: float, rng: random.Random) 
 def usage(body: dict[str, Any], model: Model, output: int, how: Treatment, seen: Variation) -> dict[str, Any]:
     """The usage block: billed input is the count, the run's template offset and whatever was added on the way."""
     counted = count_body(body, how.generation or model.generation) + seen.template_offset + how.hidden
+    counted -= how.prefix.tokens
     billed = int((counted * how.factor).quantize(Decimal(1), ROUND_HALF_UP))
     written, read = (how.cached, 0) if how.cache_is_new else (0, how.cached)
-    caches: dict[str, Any] = {"cache_creation_input_tokens": written, "cache_read_input_tokens": read}
-    split = {"cache_creation": {"ephemeral_5m_input_tokens": written, "ephemeral_1h_input_tokens": 0}}
+    five, hour, read = written + how.prefix.written_5m, how.prefix.written_1h, read + how.prefix.read
+    caches: dict[str, Any] = {"cache_creation_input_tokens": five + hour, "cache_read_input_tokens": read}
+    split = {"cache_creation": {"ephemeral_5m_input_tokens": five, "ephemeral_1h_input_tokens": hour}}
     tokens: dict[str, Any] = {"output_tokens": output}
     orders: tuple[dict[str, Any], ...] = (caches | split | tokens, caches | tokens | split, tokens | caches | split)
     block: dict[str, Any] = {"input_tokens": billed, **orders[seen.usage_order]}

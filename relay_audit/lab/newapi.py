@@ -15,6 +15,7 @@ from relay_audit.lab.billing import Tokens, hold, site_dollars
 from relay_audit.lab.knobs import Knobs
 from relay_audit.lab.message import events, printed_anew, rebuilt
 from relay_audit.lab.models import MODELS
+from relay_audit.lab.money import Every
 from relay_audit.lab.official import STREAM_TYPE, Official, Reply, anthropic_models
 from relay_audit.lab.panel import Panel
 from relay_audit.lab.relay_log import RelayLog
@@ -64,6 +65,7 @@ class NewApi:
         self._turns = Turns(knobs, rng, seen.flaky_phase)
         self._last: Reply | None = None
         self._served = 0
+        self._empty = Every(knobs.money.empties_every)
         self.log = RelayLog(knobs, rng, now)
         self._panel = Panel(key, knobs, seen, self.log, rng, now)
 
@@ -122,6 +124,7 @@ class NewApi:
             elsewhere = fallback(self._upstream, turn.how)
             return self._answer(body, elsewhere, request_id, own)
         if reply.status != 200:
+            self._bill_refusal(request_id, body)
             return self._upstream_error(reply, request_id, own)
         answer = self._answer(body, self._dressed(reply, turn, body["model"], request), request_id, own)
         return hostile.spoil(self._knobs.hostile, answer)
@@ -186,12 +189,23 @@ class NewApi:
         text = masked(reply.body["error"]["message"])
         return shells.claude_shape(reply.status, self._relayed(text), request_id, own, "<nil>")
 
+    def _bill_refusal(self, request_id: str, body: dict[str, Any]) -> None:
+        """The reserve of a call that the upstream refused: given back, unless the vendor does otherwise."""
+        prompt = count_text(str(body.get("messages")), "claude-4-5")
+        self.log.refused(request_id, body["model"], prompt, self._limit_of(body))
+
+    def _limit_of(self, body: dict[str, Any]) -> int:
+        limit = body.get("max_tokens")
+        return limit if isinstance(limit, int) and limit else FILL
+
     def _dressed(self, reply: Reply, turn: Turn, model: str, request: HttpRequest) -> Reply:
         """What this vendor has patched into its answers."""
         answer = reply.body | {"model": self._knobs.returned_name or model}
         if turn.replays and self._last is not None:
             reply = Reply(200, self._last.headers, reply.body)
             answer |= {"id": self._last.body["id"], "content": self._last.body["content"]}
+        if self._empty.hit():
+            answer |= {"content": [], "usage": {**answer["usage"], "output_tokens": 0}}
         self._last = Reply(200, reply.headers, answer)
         if self._knobs.echoes_key == "answers":
             answer |= {"debug": {"authorization": f"Bearer {request.key}"}}
@@ -202,9 +216,12 @@ class NewApi:
         delay = self._upstream.latency()
         stream = body.get("stream") is True
         tokens = Tokens.of(reply.body["usage"])
-        self.log.write(request_id, body["model"], tokens, stream=stream, use_time=delay)
+        limit = self._limit_of(body)
+        self.log.write(request_id, body["model"], tokens, stream=stream, use_time=delay, limit=limit)
         if stream:
             pieces = list(self._events(reply.body))
+            if self._knobs.money.cuts_streams:
+                del pieces[-2:]
             headers: Headers = (("Content-Type", STREAM_TYPE.partition(";")[0]), ("Cache-Control", "no-cache"), *own)
             return HttpAnswer(200, headers, b"".join(pieces), tuple(map(len, pieces)), delay, gap=delay / 10)
         raw = compact(rebuilt(reply.body, self._seen.rebuilds_json))

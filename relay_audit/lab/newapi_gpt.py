@@ -9,7 +9,7 @@ from collections.abc import Callable
 from typing import Any
 
 from relay_audit.lab import hostile, ids, shells
-from relay_audit.lab.billing import Tokens, charge, hold, site_dollars
+from relay_audit.lab.billing import Tokens, hold, site_dollars
 from relay_audit.lab.gpt_answer import printed
 from relay_audit.lab.gpt_count import brings_system
 from relay_audit.lab.gpt_models import GPT_MODELS
@@ -19,7 +19,7 @@ from relay_audit.lab.message import rebuilt
 from relay_audit.lab.newapi import EMPTY_AFTER, FILL, TRUSTED, NewApi
 from relay_audit.lab.official import STREAM_TYPE, Reply
 from relay_audit.lab.panel import Panel
-from relay_audit.lab.relay_log import LATE_S, RelayLog
+from relay_audit.lab.relay_log import RelayLog
 from relay_audit.lab.turns import Turn
 from relay_audit.lab.variation import Variation
 from relay_audit.lab.wire import Headers, HttpAnswer, HttpRequest, compact, cut, json_answer
@@ -31,31 +31,10 @@ LIMITS = ("max_completion_tokens", "max_tokens", "max_output_tokens")
 class GptLog(RelayLog):
     """Rows of an OpenAI channel: the prompt holds the cached tokens."""
 
-    def write(self, request_id: str, model: str, tokens: Tokens, *, stream: bool, use_time: float) -> int:
-        knobs = self._knobs
-        price = GPT_MODELS[model].list_price
-        quota = charge(tokens, price, knobs.group_ratio, "openai") * knobs.charge_factor
-        other: dict[str, Any] = {
-            "model_ratio": float(price.model),
-            "group_ratio": float(knobs.group_ratio),
-            "completion_ratio": float(price.completion),
-            "cache_tokens": tokens.cache_read,
-            "cache_ratio": float(price.cache),
-            "cache_creation_tokens": tokens.cache_write_5m,
-            "cache_creation_ratio": float(price.cache_write),
-            "model_price": -1,
-            "user_group_ratio": -1,
-            "frt": int(use_time * 1000),
-            "request_conversion": ["OpenAI Compatible"],
-            "billing_source": "wallet",
-        }
-        if knobs.mapped_to:
-            other |= {"is_model_mapped": True, "upstream_model_name": knobs.mapped_to}
-        delay = LATE_S if knobs.log == "late" else 0.0
-        self._append(self._now(), delay, request_id, model, tokens, quota, other, stream, use_time)
-        if knobs.foreign_rows and self._rng.random() < 0.6:
-            self._foreign(self._now())
-        return quota
+    semantics = "openai"
+
+    def _marks(self) -> dict[str, Any]:
+        return {"request_conversion": ["OpenAI Compatible"]}
 
 
 class NewApiGpt(NewApi):
@@ -71,7 +50,7 @@ class NewApiGpt(NewApi):
     ) -> None:
         super().__init__(key=key, knobs=knobs, seen=seen, upstream=upstream, rng=rng, now=now)  # type: ignore[arg-type]
         self._gpt = upstream
-        self.log = GptLog(knobs, rng, now)
+        self.log = GptLog(knobs, rng, now, GPT_MODELS)
         self._panel = Panel(key, knobs, seen, self.log, rng, now, GPT_MODELS)
 
     def handle(self, request: HttpRequest) -> HttpAnswer:
@@ -97,6 +76,7 @@ class NewApiGpt(NewApi):
         sent = {**body, "store": False} if switched else body
         reply = self._gpt.generate(sent, how=turn.how)
         if reply.status != 200:
+            self._bill_refusal(request_id, body)
             return self._upstream_error(reply, request_id, own)
         answer = self._answer(body, self._dressed(reply, turn, body["model"], request), request_id, own)
         return hostile.spoil(self._knobs.hostile, answer)
@@ -121,12 +101,15 @@ class NewApiGpt(NewApi):
         left = self._panel.left
         if self._knobs.hostile == "balance_empty":
             left = 0 if self._served > EMPTY_AFTER else TRUSTED + 1
-        limit = next((body[name] for name in LIMITS if isinstance(body.get(name), int)), FILL)
+        limit = self._limit_of(body)
         need = hold(0, limit, GPT_MODELS[body["model"]].list_price, self._knobs.group_ratio)
         if left > TRUSTED or need <= left:
             return None
         text = shells.words(request, "short", left=site_dollars(left), need=site_dollars(need))
         return shells.openai_shape(403, text, request_id, own, "insufficient_user_quota")
+
+    def _limit_of(self, body: dict[str, Any]) -> int:
+        return next((body[name] for name in LIMITS if isinstance(body.get(name), int)), FILL)
 
     def _flaky(self, request_id: str, own: Headers) -> HttpAnswer:
         error = {"message": "The server is overloaded.", "type": "server_error", "param": None, "code": None}
@@ -154,7 +137,9 @@ class NewApiGpt(NewApi):
     def _answer(self, body: dict[str, Any], reply: Reply, request_id: str, own: Headers) -> HttpAnswer:
         delay = self._gpt.latency()
         stream = body.get("stream") is True
-        self.log.write(request_id, body["model"], tokens_of(reply.body["usage"]), stream=stream, use_time=delay)
+        tokens = tokens_of(reply.body["usage"])
+        limit = self._limit_of(body)
+        self.log.write(request_id, body["model"], tokens, stream=stream, use_time=delay, limit=limit)
         if stream:
             pieces = self._gpt.stream_of(reply.body)
             headers: Headers = (("Content-Type", STREAM_TYPE.partition(";")[0]), ("Cache-Control", "no-cache"), *own)

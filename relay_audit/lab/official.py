@@ -12,6 +12,7 @@ from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 from relay_audit.lab import ids
+from relay_audit.lab.caching import PrefixCache
 from relay_audit.lab.message import PLAIN, Treatment, events, message, stamps
 from relay_audit.lab.models import MODELS
 from relay_audit.lab.refusals import Refusal, refuse
@@ -55,6 +56,7 @@ class Official:
         self._future = future
         self._headers = FirstParty(seen, rng)
         self._counts = 0
+        self._cache = PrefixCache(now)
 
     def handle(self, request: HttpRequest) -> HttpAnswer:
         if self._state == "down":
@@ -80,6 +82,8 @@ class Official:
         if self._future:
             how = replace(how, ids="future", signature="opaque", extras=True)
         stamp = stamps(self._answered_at(), self._rng, how.ids)
+        generation = how.generation or MODELS[body["model"]].generation
+        how = replace(how, prefix=self._cache.look(body, generation, how.cache, how.account))
         account = self._headers.account(how.account) if how.channel in ("anthropic", "azure") else ""
         answer = message(body, MODELS[body["model"]], stamp, how, self._seen, self._rng, account)
         if how.channel == "aws":

@@ -12,6 +12,7 @@ from relay_audit.lab import shells
 from relay_audit.lab.billing import QUOTA_PER_UNIT
 from relay_audit.lab.knobs import Knobs
 from relay_audit.lab.models import MODELS, Model
+from relay_audit.lab.money import expression, listed, published_ratio
 from relay_audit.lab.relay_log import RelayLog
 from relay_audit.lab.variation import Variation
 from relay_audit.lab.wire import Headers, HttpAnswer, HttpRequest, json_answer
@@ -57,6 +58,7 @@ class Panel:
         self._knobs = knobs
         self._seen = seen
         self._log = log
+        self._now = now
         self._limit = CriticalLimit(now, retry_after=seen.retry_after)
         self._start = int(now()) - rng.randint(3_600, 4_000_000)
         self._price = rng.choice((1, 7.3))
@@ -85,7 +87,7 @@ class Panel:
             "system_name": "Lab Relay",
             "server_address": "https://relay.example",
             "quota_per_unit": QUOTA_PER_UNIT,
-            "quota_display_type": "USD",
+            "quota_display_type": self._knobs.money.display,
             "display_in_currency": True,
             "usd_exchange_rate": 7.3,
             "price": self._price,
@@ -98,19 +100,25 @@ class Panel:
     def _pricing(self, _: HttpRequest, own: Headers) -> HttpAnswer:
         if not self._knobs.publishes_prices:
             return shells.dashboard_error("pricing is disabled", own, 403)
-        groups = {"default": 1, self._knobs.group: as_number(self._knobs.group_ratio)}
+        knobs, money = self._knobs, self._knobs.money
+        ratio = published_ratio(knobs.group_ratio, money, self._now())
+        groups = {"default": 1, knobs.group: as_number(ratio)}
+        if money.charged_group:
+            groups[money.charged_group] = as_number(money.charged_ratio or knobs.group_ratio)
+        mode = {"billing_mode": "tiered_expr", "billing_expr": expression(money)} if money.expression else {}
         rows = [
             {
                 "model_name": model.name,
-                "quota_type": 0,
-                "model_ratio": as_number(model.list_price.model),
-                "model_price": 0,
+                "quota_type": 0 if money.per_call is None else 1,
+                "model_ratio": as_number(listed(model.list_price, money).model),
+                "model_price": 0 if money.per_call is None else as_number(money.per_call),
                 "owner_by": "",
                 "completion_ratio": as_number(model.list_price.completion),
                 "cache_ratio": as_number(model.list_price.cache),
                 "create_cache_ratio": as_number(model.list_price.cache_write),
                 "enable_groups": list(groups),
                 "supported_endpoint_types": ["anthropic", "openai"],
+                **mode,
             }
             for model in self._models.values()
         ]

@@ -54,6 +54,7 @@ class Turns:
             signature=knobs.signature,
             signature_model=knobs.signature_model,
             account=self._number % knobs.accounts,
+            cache=knobs.cache,
         )
 
     def _channel(self) -> Channel:
