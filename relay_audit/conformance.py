@@ -35,3 +35,5 @@ class RelayDefault(Known):
     outcome: Literal["accepted", "rewritten", "status"]
     """`accepted`: 200 where the vendor refuses. `rewritten`: a legal value is lost. `status`: refused otherwise."""
     statuses: tuple[int, ...] = ()
+    by_setting: bool = False
+    """Only where its operator switched it on: no default to be subtracted, yet no more than a low fact about that software."""

@@ -197,6 +197,13 @@ class Knowledge(Frozen):
         wanted = canonical_model(name)
         return next((m for m in self.models if wanted == m.name or wanted in m.aliases), None)
 
+    def named_in(self, label: str) -> str:
+        """The longest known name or alias that stands whole in a seller's label; empty where none does."""
+        text = canonical_model(label)
+        names = (name for m in self.models for name in (m.name, *m.aliases))
+        inside = [n for n in names if re.search(rf"(?<![a-z0-9]){re.escape(n)}(?![a-z0-9]|-\d)", text)]
+        return max(inside, key=len, default="")
+
     def same_model(self, one: str, other: str) -> bool:
         """Equal after dates, provider prefixes and known aliases are taken off."""
         a, b = (self.model(name) for name in (one, other))

@@ -85,14 +85,31 @@ def _signed_by_another(found: list[Finding], evidence: Evidence, knowledge: Know
 
 
 def relation(asked: str, other: str, knowledge: Knowledge) -> str:
-    """`same`, `another`, or `unclear` where the other name is no model's name that anybody could tell apart."""
+    """`same`, `another`, or `unclear` where one of the names is no model's name that anybody could tell apart.
+
+    A seller's own label (`官转-claude-sonnet-5-5`) is read as the longest model name in it; that name alone is `unclear`,
+    and a label that holds none and does not begin like one can be held against nobody.
+    """
     if knowledge.same_model(asked, other):
         return "same"
     a, b = canonical_model(asked), canonical_model(other)
     known = knowledge.model(other) is not None
+    if knowledge.model(asked) is None:
+        meant = knowledge.named_in(asked)
+        if not meant and not MAKERS.match(a):
+            return "unclear"
+        if meant and knowledge.same_model(meant, other):
+            return "unclear"
     if not known and (a.startswith(b) or b.startswith(a)):
         return "unclear"
     return "another" if known or MAKERS.match(b) else "unclear"
+
+
+def _held_to(name: str, evidence: Evidence, knowledge: Knowledge) -> str:
+    """The relation of a name to what was bought: as the relay calls it, or as its maker does."""
+    target = evidence.target
+    ways = [relation(asked, name, knowledge) for asked in dict.fromkeys((target.official_model, target.model))]
+    return "same" if "same" in ways else ways[0]
 
 
 def readable(body: str) -> str:
@@ -283,7 +300,7 @@ def _admission(
     code: str, seen: list[tuple[str, str]], evidence: Evidence, knowledge: Knowledge, extra: dict[str, str]
 ) -> list[Finding]:
     asked = evidence.target.model
-    kinds = {x: relation(asked, name, knowledge) for x, name in seen}
+    kinds = {x: _held_to(name, evidence, knowledge) for x, name in seen}
     other = [(x, name) for x, name in seen if kinds[x] == "another"]
     alias = [(x, name) for x, name in seen if kinds[x] == "same" and name != asked]
     for rows, accuses in ((other, True), (alias, False)):
@@ -310,7 +327,7 @@ def _one(code: str, rows: list[tuple[str, str]], asked: str, extra: dict[str, st
 def _returned(evidence: Evidence, knowledge: Knowledge) -> list[Finding]:
     asked = evidence.target.model
     answers = [(e.id, pointer(e.answer(), evidence.pack.answer.model)) for e in evidence.answers() if e.status == 200]
-    other = [(x, n) for x, n in answers if isinstance(n, str) and n and relation(asked, n, knowledge) == "another"]
+    other = [(x, n) for x, n in answers if isinstance(n, str) and n and _held_to(n, evidence, knowledge) == "another"]
     if not other:
         return []
     name = _commonest(n for _, n in other)

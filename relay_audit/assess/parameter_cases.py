@@ -105,7 +105,11 @@ class Scene:
     def is_default(self, rows: Iterable[RelayDefault], outcome: str, status: int) -> bool:
         """Whether a program that shows in this run does this by itself."""
         own = [row for row in rows if self.software & set(row.software) and row.outcome == outcome]
-        return any(not row.statuses or status in row.statuses for row in own)
+        return any(not row.by_setting and (not row.statuses or status in row.statuses) for row in own)
+
+    def excuses(self, row: RelayDefault) -> bool:
+        """Whether it may be an honest hop: software that does not show does it by itself, or what shows does it when told."""
+        return bool(self.software & set(row.software)) if row.by_setting else not self.software
 
 
 def compare(step: Step, scene: Scene) -> Result | None:

@@ -68,7 +68,7 @@ def _severity(result: Result, scene: Scene, *, alone: bool) -> Severity:
     if result.step.tier == "none" or result.official.stale:
         return "info"
     wanted = {"accepted": "accepted", "clamped": "accepted", "dropped": "rewritten"}.get(result.outcome)
-    if not scene.software and any(row.outcome == wanted for row in result.defaults):
+    if wanted and any(row.outcome == wanted and scene.excuses(row) for row in result.defaults):
         return "low"
     if result.outcome == "refused" or (result.outcome == "rerouted" and not HARD_SIGNS & set(result.signs)):
         return "low"

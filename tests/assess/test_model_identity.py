@@ -54,6 +54,12 @@ def run(
         ("claude-sonnet-9-thinking", "claude-sonnet-9", "unclear"),
         (MODEL, "o3-mini", "another"),
         (MODEL, "ocean", "unclear"),
+        ("claude-sonnet-5-5-官转", MODEL, "unclear"),
+        ("[aws]claude-sonnet-5-5", "claude-haiku-4-5-20251001", "another"),
+        ("官转-claude-sonnet-5-5", "z-ai/glm4.7", "another"),
+        ("claude-sonnet-5-5-thinking", "claude-sonnet-5", "another"),
+        ("满血-55", "claude-haiku-4-5", "unclear"),
+        ("claude-sonnet-5-9", "claude-sonnet-5", "another"),
     ],
 )
 def test_what_another_name_means(asked, other, says):
@@ -153,3 +159,14 @@ def test_a_returned_name_that_is_no_text_is_none():
     assert codes(assess_model_identity(whole.model_copy(update={"exchanges": (odd,)}), KNOWLEDGE)) == []
     refused = answered(1, "s0", {"model": "glm-4.7"}, moment=START, status=400)
     assert codes(assess_model_identity(whole.model_copy(update={"exchanges": (refused,)}), KNOWLEDGE)) == []
+
+
+def test_a_label_of_the_seller_s_own_is_held_to_the_name_its_maker_gives() -> None:
+    """`[official] model` says what the label stands for: the true name in log, header and answer is no other model."""
+    rows = ({"is_model_mapped": True, "upstream_model_name": MODEL},) * 3
+    sold = run(asked="cc-max-55", model=MODEL, header=MODEL, log=rows)
+    named = sold.model_copy(update={"target": sold.target.model_copy(update={"official_model": MODEL})})
+    assert not [f.code for f in assess_model_identity(named, KNOWLEDGE) if f.above_info]
+    swapped = run(asked="cc-max-55", model="cc-max-55", log=({"upstream_model_name": "claude-haiku-4-5"},) * 3)
+    named = swapped.model_copy(update={"target": swapped.target.model_copy(update={"official_model": MODEL})})
+    assert "model.relay_log_admits_mapping" in codes(assess_model_identity(named, KNOWLEDGE))

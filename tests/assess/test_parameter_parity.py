@@ -240,6 +240,13 @@ def test_what_an_honest_hop_does_is_subtracted(software: str, expected: str | No
         assert (default.outcome, default.impact, default.basis) == ("match", "users", "known_list")
 
 
+@pytest.mark.parametrize(("software", "severity"), [("litellm", "low"), ("new-api", "medium"), ("unknown", "medium")])
+def test_what_software_does_where_its_operator_says_so_is_a_low_fact_about_it(software: str, severity: str) -> None:
+    """LiteLLM's `modify_params` lowers a limit; no other known program does, and no default is subtracted for it."""
+    got = above_info({"max_tokens_above_limit": (200, message())}, software=software)
+    assert got == {"params.clamped": severity}
+
+
 def test_the_second_hop_s_defaults_count_too() -> None:
     headers = (("x-litellm-call-id", "abc"),)
     assert above_info({"unknown_field": (200, message())}, software="portkey", headers=headers) == {}
