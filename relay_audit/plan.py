@@ -52,7 +52,7 @@ class Step(Frozen):
     """Fixed headers replaced; an empty value takes the header out."""
     key: Literal["own", "made_up"] = "own"
     refusal: bool = False
-    """The vendor refuses it: an honest hop charges nothing, and an answer 200 ends its stage until the books were read."""
+    """The vendor refuses it: an honest hop charges nothing, and an answer 200 ends its lane until the books were read."""
     unbounded: bool = False
     """No legal output limit in the body: at most is the software's largest fill or clamp."""
     tier: Literal["", "users", "integration", "none"] = ""
@@ -65,6 +65,11 @@ class Step(Frozen):
     """The body's own bound of its output; None where it has none that is a count."""
     order: VideoOrder | None = None
     """The film it orders: one task, asked after and fetched by its probe's route."""
+
+    @property
+    def lane(self) -> str:
+        """Refusals of one request of a probe wait for each other."""
+        return f"{self.probe}/{self.request}"
 
 
 class Plan(Frozen):
@@ -312,8 +317,6 @@ def _not_running(question: Question, wanted: tuple[int, ...], covered: set[int])
     for check in range(1, 7):
         if check == 5:
             rows.append(Coverage(check=5, state="not_applicable", reason="text_line"))
-        elif check not in CHECKS_HERE:
-            rows.append(Coverage(check=check, state="not_run", reason="not_in_this_version"))
         elif check not in wanted:
             rows.append(Coverage(check=check, state="not_run", reason="not_chosen"))
         elif question.free_only and check != 6:

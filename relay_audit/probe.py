@@ -63,7 +63,8 @@ class Bound(Frozen):
     """The most one sending of this request can honestly cost."""
 
     input_tokens: int = Field(gt=0)
-    """Above the official count (or our estimate): room for what a relay may add."""
+    """Above the official count (or our estimate): room for what a relay may add. It is priced at the dearest input rate, a
+    cache write of an hour at twice the plain one: 5,000 here are 10,000 tokens at the plain rate."""
     output_tokens: int = Field(gt=0)
     """The body's own legal limit, or the largest fill or clamp known where it has none."""
     expected_output_tokens: int = Field(gt=0)

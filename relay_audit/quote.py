@@ -68,7 +68,7 @@ class Line(Frozen):
     """The largest reserve of a single step: steps go one at a time."""
     stage: Stage = "probe"
     dearest: Decimal = Decimal(0)
-    """The at-most of its dearest single step."""
+    """The at-most of its dearest single step; for refusals, of the dearest step of each lane: one of each may stand open."""
 
 
 @dataclass(frozen=True)
@@ -112,10 +112,10 @@ class Quote(Frozen):
     @property
     def at_most(self) -> Decimal:
         """Per stage and side: what is expected, the room for a hidden prompt, and the dearest single step once; a stage
-        goes one step at a time and stops at the first that exceeds its line."""
+        goes one step at a time and stops at the first that exceeds its line. Each lane of refusals is a stage of its own."""
         dearest: dict[tuple[str, str], Decimal] = {}
         for line in self.lines:
-            place = (line.side, line.stage)
+            place = (line.side, line.stage if line.stage == "probe" else line.id)
             dearest[place] = max(dearest.get(place, Decimal(0)), line.dearest)
         return sum((line.at_most - line.dearest for line in self.lines), Decimal(0)) + sum(dearest.values(), Decimal(0))
 
@@ -273,13 +273,22 @@ def _answers(step: Step) -> int:
     return value if isinstance(value, int) and not isinstance(value, bool) and value > 1 else 1
 
 
+def _dearest(own: dict[str, Step], prices: list[StepPrice]) -> Decimal:
+    """The dearest step, or the dearest refusal of each lane and the dearest of the other steps."""
+    lanes: dict[str, Decimal] = {}
+    for item in prices:
+        lane = own[item.step].lane if own[item.step].refusal else ""
+        lanes[lane] = max(lanes.get(lane, Decimal(0)), item.at_most)
+    return sum(lanes.values(), Decimal(0))
+
+
 def _line(plan: Plan, probe: str, side: Side, price: UnitPrice | None, steps: tuple[StepPrice, ...]) -> Line:
     """One probe on one side. Requests that the vendor documents as free are counted and cost nothing."""
     all_ = [step for step in plan.steps if step.probe == probe and step.side == side]
     own = {step.id: step for step in all_ if step.cost == "may_charge"}
     prices = [item for item in steps if item.step in own]
     expected = sum((item.expected for item in prices), Decimal(0))
-    dearest = max((item.at_most for item in prices), default=Decimal(0))
+    dearest = _dearest(own, prices)
     room = Decimal(0)
     if price is not None and price.per_call is None and own:
         surplus = sum(step.bound.surplus_each for step in own.values() if step.bound and side == "relay") * (

@@ -52,7 +52,11 @@ class History:
     usage: list[UsageReading] = field(default_factory=list)
     rates: list[RateReading] = field(default_factory=list)
     refusals_ended: str = ""
-    """Why no further refusal was sent; empty while they may go on."""
+    """Why some refusals were not sent; empty while all may go on."""
+    ended_lanes: set[str] = field(default_factory=set)
+    """Lanes of refusals that ended with it; an empty name means all of them."""
+    books_asked: set[str] = field(default_factory=set)
+    """Refusals that were looked for in the relay's books, found there or not."""
     highest: int = 0
     """The highest exchange number used so far."""
 
@@ -215,7 +219,10 @@ def _charge(history: History, event: Event) -> None:
 
 
 def _checkpoint(history: History, event: Event) -> None:
-    history.refusals_ended = event.payload.get("refusals_ended", history.refusals_ended)
+    history.books_asked |= set(event.payload.get("books_asked", ()))
+    if "refusals_ended" in event.payload:
+        history.refusals_ended = event.payload["refusals_ended"]
+        history.ended_lanes.add(event.payload.get("lane", ""))
 
 
 def _reading(history: History, event: Event) -> None:

@@ -13,7 +13,8 @@ from decimal import Decimal
 from relay_audit.discovery import Sides, ask_officials, way
 from relay_audit.errors import RelayAuditError
 from relay_audit.exchange import Exchange
-from relay_audit.gate import GO, Decision, after_refusal, breaker, next_send
+from relay_audit.gate import Decision, breaker, next_send
+from relay_audit.lanes import Lanes
 from relay_audit.plan import Step
 from relay_audit.quote import Approval, Line, StepPrice, charge_of
 from relay_audit.recorder import Recorder, as_exchange
@@ -30,6 +31,7 @@ class Runner:
         self.recorder = recorder
         self.sides = sides
         self.settlement = settlement
+        self.lanes = Lanes(recorder, settlement)
 
     async def run(self, approval: Approval) -> None:
         """Sends what is left of the plan within the approval and completes the run."""
@@ -72,35 +74,26 @@ class Runner:
 
     async def _relay(self, approval: Approval) -> str:
         """The relay lane; returns why it ended early, or an empty string. Where refusals can no longer be followed in the
-        relay's books only they end; a charge above its line ends the lane."""
+        relay's books only they end; a charge above its line ends all."""
         history = self.recorder.history
         sent = history.sent_steps()
-        for step in history.plan.chargeable() if history.plan else ():
-            if step.id in sent or (step.refusal and history.refusals_ended):
+        pending = [step for step in (history.plan.chargeable() if history.plan else ()) if step.id not in sent]
+        while pending := [step for step in pending if not self.lanes.ended(step)]:
+            step = self.lanes.next(pending)
+            if step is None or self.lanes.books_first(step):
+                if stop := (await self.lanes.read(pending)).reason:
+                    return stop
                 continue
             decision = self._decide(step, approval)
+            pending.remove(step)
             if decision.reason == "hold_above_balance" and step.refusal:
                 continue  # its reserve alone is too large; the cheap steps after it are not
             if not decision.go:
                 return decision.reason or "asked"
             await asyncio.sleep(0)  # an interruption is heard here, before an intent that it would leave unconfirmed
             await self._send(step)
-            after = await self._after_refusal(step) if step.refusal else GO
-            if after.reason == "line_exceeded":
-                return after.reason
-            if not after.go:
-                self.recorder.note("checkpoint.written", {"refusals_ended": after.reason})
         final = breaker(self._ordinary())
         return (final.reason or "") if final else ""
-
-    async def _after_refusal(self, step: Step) -> Decision:
-        """The relay's books are read after a canary, and after any refusal that was answered 200."""
-        exchange = self.recorder.history.last_of(step.id)
-        accepted = exchange is not None and exchange.status == 200
-        if exchange is None or not (accepted or step.stage == "canary"):
-            return GO
-        charged = await self.settlement.charge_of(exchange)
-        return after_refusal(accepted, charged, self._priced(step)[1])
 
     def _ordinary(self) -> tuple[Exchange, ...]:
         """What the circuit breaker looks at: a refusal that was refused is no failure."""

@@ -18,7 +18,7 @@ from relay_audit.recorder import Recorder
 from relay_audit.redaction import Redactor
 from relay_audit.relays.adapter import Asked, Own, Page
 from relay_audit.relays.registry import adapter_of
-from relay_audit.site_budget import SiteBudget
+from relay_audit.site_budget import PER_RUN, SiteBudget
 from relay_audit.target import origin_of
 from relay_audit.transport import Answer, Outgoing
 from relay_audit.usage import read_usage
@@ -26,8 +26,8 @@ from relay_audit.usage import read_usage
 SETTLING = dt.timedelta(seconds=10)
 """Rows are written after the answer is sent: the log is asked again this long after the last send, if any is missing."""
 LATE_READS = 2
-KEPT_FOR_THE_END = 4
-"""Log reads after which none is taken between steps any more: the last ones belong to the settlement."""
+KEPT_FOR_THE_END = 3
+"""Calls that are not spent between steps: the settlement's reading of the log, a second one, and the balance."""
 
 
 class Settlement:
@@ -41,6 +41,8 @@ class Settlement:
         self.redactor = redactor
         self.budget = budget
         self.adapter = adapter_of(recorder.history.site.software, knowledge)
+        self._rows_are_late = False
+        self._log_is_silent = False
 
     async def before(self) -> None:
         """The balance, and a first look at the log: other traffic on this key is known before anything is spent.
@@ -54,23 +56,75 @@ class Settlement:
         await self._settle()
         await self._read_balance("after")
 
-    async def charge_of(self, exchange: Exchange) -> Decimal | None:
-        """What the log says one exchange cost, in site dollars; None where it cannot be known now. A refusal without a
-        row cost nothing; an accepted call without one is waited for, once."""
-        if self.adapter.log is None or len(self.recorder.history.log) >= KEPT_FOR_THE_END:
-            return None
-        reading = await self._read_log("between")
-        if reading is not None and exchange.status == 200 and not self._rows_of(exchange, reading):
-            wait = (exchange.sent_at + SETTLING - self.sides.clock.now()).total_seconds()
-            await self.sides.clock.sleep(max(wait, 0))
-            reading = await self._read_log("between")
+    async def charges_of(self, exchanges: list[Exchange]) -> dict[str, Decimal]:
+        """What the books say some refusals cost, in site dollars, by one reading; what cannot be known now is absent. A
+        refusal without a row cost nothing; an accepted call without one is waited for, once."""
+        accepted = [exchange for exchange in exchanges if exchange.status == 200]
+        reading = self.adapter.read_headers(self._own(), self.sides.clock.now()) or await self._between(accepted)
         if reading is None or reading.state not in ("read", "empty"):
-            return None
+            return await self._by_balance(accepted)
         self._write_charges(reading, loose_rows=False)
-        rows = self._rows_of(exchange, reading)
-        if not rows:
-            return Decimal(0) if exchange.status != 200 and reading.state == "read" else None
-        return self._charged(rows)
+        charged = {e.id: self._charged(rows) for e in exchanges if (rows := self._rows_of(e, reading))}
+        if reading.state == "read":
+            charged = {e.id: Decimal(0) for e in exchanges if e.status != 200} | charged
+        missing = [exchange for exchange in accepted if exchange.id not in charged]
+        return charged | (await self._by_balance(missing))
+
+    async def _between(self, accepted: list[Exchange]) -> LogReading | None:
+        """A reading in which the accepted calls can be expected; rows that were late once are waited for at once, and a log
+        that shows nothing of calls long answered is not asked again."""
+        if self._log_is_silent or not self._may_read(self.adapter.log):
+            return None
+        if self._rows_are_late:
+            await self._wait_for_rows(accepted)
+        reading = await self._read_log("between")
+        missing = [e for e in accepted if reading is not None and not self._rows_of(e, reading)]
+        self._log_is_silent = reading is not None and self._is_silent(reading)
+        if reading is None or self._log_is_silent or reading.state not in ("read", "empty") or not missing:
+            return reading
+        waited = await self._wait_for_rows(missing)
+        self._rows_are_late = True
+        again = await self._read_log("between") if waited and self._may_read(self.adapter.log) else None
+        return again or reading
+
+    def _is_silent(self, reading: LogReading) -> bool:
+        due = [e for e in self.recorder.history.sent() if e.status == 200 and reading.at - e.sent_at > SETTLING]
+        return reading.state in ("unsafe", "unavailable") or (reading.state == "empty" and bool(due))
+
+    async def _by_balance(self, accepted: list[Exchange]) -> dict[str, Decimal]:
+        """Where rows are missing: by how much more the balance moved than the answers of this run say. All of that is
+        held against each of the calls; nothing is known where it does not move, or where a send has no outcome."""
+        history = self.recorder.history
+        per_unit = history.site.quota_per_unit
+        before = next((spent for b in history.balance if (spent := b.spent(per_unit)) is not None), None)
+        open_ = history.ledger.total("unconfirmed", "relay")
+        if not accepted or before is None or open_ or not self._may_read(self.adapter.balance):
+            return {}
+        await self._wait_for_rows(accepted)
+        await self._read_balance("between")
+        now = history.balance[-1].spent(per_unit)
+        if now is None or now <= before:
+            return {}
+        surplus = now - before - history.ledger.total("settled", "relay")
+        settled = {e.id: entry.amount for e in accepted if (entry := history.ledger.entry(e.id))}
+        prices = [history.quote.price_of(e.step) for e in accepted] if history.quote else []
+        if surplus > sum((price.at_most for price in prices if price), Decimal(0)):
+            return {}  # more than these calls can have cost: somebody else's traffic, or what no line can explain
+        return {xid: amount + max(surplus, Decimal(0)) for xid, amount in settled.items()}
+
+    def _may_read(self, page: Page | None) -> bool:
+        """Whether a page may be read between steps, so that enough of the site's calls are left for the end."""
+        if page is None or not page.limited:
+            return page is not None
+        used = sum(e.step.startswith("reading.") for e in self.recorder.history.exchanges.values())
+        return used + KEPT_FOR_THE_END < PER_RUN
+
+    async def _wait_for_rows(self, calls: list[Exchange]) -> bool:
+        """Until rows of these calls can be expected; False where they should have been there already."""
+        last = max((e.sent_at for e in calls), default=None)
+        wait = (last + SETTLING - self.sides.clock.now()).total_seconds() if last else 0.0
+        await self.sides.clock.sleep(max(wait, 0))
+        return wait > 0
 
     def _rows_of(self, exchange: Exchange, reading: LogReading) -> list[LogRow]:
         return [row for row in reading.rows if row.exchange == exchange.id]

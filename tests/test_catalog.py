@@ -86,7 +86,7 @@ def change(path: str, old: str, new: str, files=PROBES) -> dict[str, str]:
     return {**files, path: files[path].replace(old, new, 1)}
 
 
-BOUND = "bound = { input_tokens = 10000, output_tokens = 16, expected_output_tokens = 8, surplus_each = 4400 }\n"
+BOUND = "bound = { input_tokens = 5000, output_tokens = 16, expected_output_tokens = 8, surplus_each = 4400 }\n"
 SCRIPT = 'generate = "text", script = "$script"'
 
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import datetime as dt
 from dataclasses import replace
 from decimal import Decimal
-from itertools import groupby
 
 import pytest
 from hypothesis import given, settings
@@ -360,14 +359,29 @@ def test_an_expired_quote_is_refused():
     assert approve(quote, at=quote.expires_at - dt.timedelta(microseconds=1))
 
 
-def test_a_stage_goes_one_step_at_a_time_so_its_dearest_step_counts_once():
-    stages = [("probe", "a/1"), ("probe", "a/2"), ("batch", "a/3")]
-    quote = quote_of(*[sent(name, probe=name, stage=stage) for stage, name in stages])
-    by_stage = {
-        stage: max(line.dearest for line in lines) for stage, lines in groupby(quote.lines, key=lambda line: line.stage)
-    }
-    assert quote.at_most == quote.expected + sum(by_stage.values())
-    assert len(by_stage) == 2
+def test_a_stage_of_legal_steps_goes_one_at_a_time_so_its_dearest_counts_once():
+    quote = quote_of(*[sent(name, probe=name) for name in ("a/1", "a/2", "a/3")])
+    assert quote.at_most == quote.expected + max(line.dearest for line in quote.lines)
+
+
+def test_each_lane_of_refusals_may_stand_open_with_one_answer():
+    """Two requests of one probe are two lanes: the dearest of each is in the at-most, the others of its lane are not."""
+    own = {"probe": "a/p", "stage": "batch", "refusal": True}
+    bounds = {"x": 100, "y": 10_000, "z": 3_000}
+    steps = [
+        sent(
+            name,
+            request=lane,
+            bound=Bound(input_tokens=bounds[name], output_tokens=16, expected_output_tokens=8),
+            **own,
+        )
+        for name, lane in (("x", "one"), ("y", "one"), ("z", "two"))
+    ]
+    quote = quote_of(*steps)
+    [line] = quote.lines
+    assert quote.expected == 0
+    assert quote.at_most == line.at_most == line.dearest
+    assert line.dearest == sum(quote.price_of(name).at_most for name in ("y", "z"))
 
 
 def test_what_input_tokens_cost_at_the_quoted_price():

@@ -176,7 +176,19 @@ _FAULTS = (
          Knobs(echoes_key="answers"), "run.key_echoed"),
 )  # fmt: skip
 
+TAKEN = ("temperature", "top_p", "top_k", "stop_sequences", "metadata", "tool_choice", "service_tier", "inference_geo",
+         "thinking", "seed")  # fmt: skip
+"""All the fields that a converter to a format without them loses."""
 _PARAMETERS = (
+    _row("fault", "everything_taken", "all fields but the text are taken out", "除了正文，什么字段都拿掉",
+         Knobs(swallows=TAKEN), "params.illegal_accepted params.not_honoured",
+         notes="many refusals are answered: each waits for the relay's books"),
+    _row("fault", "everything_taken_log_off", "the same without a log", "同上，而且没有日志",
+         Knobs(swallows=TAKEN, log="off"), "params.illegal_accepted params.not_honoured",
+         notes="the balance settles them"),
+    _row("fault", "temperature_dropped_unlogged", "the temperature is taken out, nothing can be looked up", "温度被拿掉，查不到账",
+         Knobs(software="plain", swallows=("temperature",)), "params.illegal_accepted",
+         notes="an answered canary whose cost nobody can read: no more is refused"),
     _row("fault", "temperature_dropped", "the sampling temperature is taken out", "采样温度被拿掉",
          Knobs(swallows=("temperature",)), "params.illegal_accepted"),
     _row("fault", "unknown_fields_dropped", "fields of other vendors vanish, software unknown", "别家的字段消失，程序未知",
