@@ -106,7 +106,20 @@ EVENTS: dict[EventType, EventSpec] = {
     "checkpoint.written": EventSpec(
         "In few words: what was done, what it cost, what comes next. Everything up to here is on disk.",
         "internal",
-        ("code", "probe", "next", "sent", "planned", "answered", "unconfirmed", "spent", "reason", "refusals_ended"),
+        (
+            "code",
+            "probe",
+            "next",
+            "sent",
+            "planned",
+            "answered",
+            "unconfirmed",
+            "spent",
+            "reason",
+            "refusals_ended",
+            "lane",
+            "books_asked",
+        ),
     ),
     "artifact.created": EventSpec(
         "A report or an export was written.",

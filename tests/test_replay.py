@@ -80,7 +80,8 @@ def test_a_worst_case_that_fills_the_ceiling_ends_the_run(tmp_path):
     stage = prepared(tmp_path)
     stage.approve()
     step, line, price = first(stage)
-    stage.recorder.intent(step, line, price, auth_trial=False)
+    whole = price.model_copy(update={"at_most": stage.history.quote.at_most})
+    stage.recorder.intent(step, line, whole, auth_trial=False)
     stage.execute()
     assert (stage.paths(method="POST"), stage.history.stopped) == ([], "ceiling")
     assert [entry.state for entry in stage.history.ledger.entries] == ["unconfirmed"]
