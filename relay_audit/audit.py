@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import datetime as dt
+import platform
 import random
 from collections.abc import Mapping
 from dataclasses import dataclass
 from decimal import Decimal
+from importlib import metadata
 from pathlib import Path
 from urllib.parse import urlsplit
 
@@ -17,7 +19,7 @@ from relay_audit.catalog import KNOWLEDGE, PROBES, Packs, knowledge_digest, know
 from relay_audit.clock import Clock
 from relay_audit.connect import Connections
 from relay_audit.discovery import Knowing, discover
-from relay_audit.errors import ApprovalRefused, RunCancelled, TargetError
+from relay_audit.errors import ApprovalRefused, RunCancelled, TargetError, UsageError
 from relay_audit.evidence import ApprovalFacts, Evidence, TargetFacts
 from relay_audit.finding import Coverage, Finding
 from relay_audit.fingerprint import Knowledge
@@ -26,7 +28,7 @@ from relay_audit.quote import Approval, ApprovalChannel, Quote
 from relay_audit.recorder import Recorder
 from relay_audit.refusal import nearest
 from relay_audit.relays.detect import recognised
-from relay_audit.replay import History, replay
+from relay_audit.replay import History, blob_json, replay
 from relay_audit.runner import Runner
 from relay_audit.runs import new_run_id, register
 from relay_audit.settlement import Settlement
@@ -139,6 +141,7 @@ def begin(
         "files_ref": store.put_blob(canonical(library.files)),
         "knowledge_digest": library.digest,
         "tool_version": __version__,
+        "libraries": library_versions(),
     }
     store.append("run.created", payload, ts=now, payload_ref=store.put_blob(canonical(session)))
     register(space.state, store.run_id, store.path)
@@ -190,6 +193,7 @@ def approve(
 ) -> Approval:
     """Records an approval of exactly this quote. The same again is the same answer; raises `ApprovalRefused` otherwise."""
     history = recorder.history
+    refuse_imported(history)
     quote = history.quote
     if quote is None or history.status in ("failed", "cancelled"):
         raise ApprovalRefused("this run has no quote to approve", next_step="begin a new run")
@@ -219,6 +223,7 @@ def full_digest(given: str, quote: Quote) -> str:
 async def execute(recorder: Recorder, connections: Connections, library: Library, space: Workspace) -> None:
     """Sends what the approval allows and completes the run. Raises `RunCancelled`, `ApprovalRefused` (none was given)."""
     history = recorder.history
+    refuse_imported(history)
     if history.status == "cancelled":
         raise RunCancelled("this run was cancelled", next_step="begin a new run")
     if history.status in ("completed", "failed"):
@@ -234,12 +239,27 @@ async def execute(recorder: Recorder, connections: Connections, library: Library
         await Runner(recorder, connections.sides, settlement).run(approval)
 
 
+def refuse_imported(history: History) -> None:
+    """Raises `UsageError`: an approval that came in with an archive is nobody's leave to spend here."""
+    if history.imported:
+        raise UsageError(
+            "this run came in as an archive: it can be read and judged, not approved or resumed",
+            next_step="begin a run of your own: relay-audit run",
+        )
+
+
 def judge(store: Store, *, current: bool = False) -> Judgement:
-    """Findings, coverage and verdict of a stored run, by the knowledge it carries or by today's."""
+    """Findings, coverage and verdict of a stored run, by the knowledge it carries or by today's. Where bytes were taken
+    away, by the judgement that was recorded while they were there."""
     history = replay(store)
     library = current_library(history) if current else archived_library(history)
+    return judged_by(history, library)
+
+
+def judged_by(history: History, library: Library) -> Judgement:
     evidence = recognised(history.evidence(), library.knowledge)
-    findings, coverage = assess(evidence, library.knowledge)
+    kept = recorded_judgement(history.store) if evidence_withheld(history) else None
+    findings, coverage = kept or assess(evidence, library.knowledge)
     verdict = decide(evidence, findings, coverage, library.knowledge.rules)
     return Judgement(
         evidence=evidence, findings=findings, coverage=coverage, verdict=verdict, knowledge_digest=library.digest
@@ -256,10 +276,46 @@ def archived_library(history: History) -> Library:
     return library_from(history.files)
 
 
+def evidence_withheld(history: History) -> bool:
+    return any(exchange.failure == "withheld" for exchange in history.exchanges.values())
+
+
+def recorded_judgement(store: Store) -> tuple[tuple[Finding, ...], tuple[Coverage, ...]] | None:
+    """The first judgement that was recorded after the run ended; None where there is none."""
+    event = next((event for event in store.events() if event.type == "assessment.recorded"), None)
+    if event is None:
+        return None
+    kept = blob_json(store, event.payload_ref)
+    findings, coverage = (kept, []) if isinstance(kept, list) else (kept["findings"], kept["coverage"])
+    return tuple(map(Finding.model_validate, findings)), tuple(map(Coverage.model_validate, coverage))
+
+
 def record_judgement(recorder: Recorder, judgement: Judgement) -> None:
-    ref = recorder.blob([finding.model_dump(mode="json") for finding in judgement.findings])
+    """Once per knowledge: what was judged stays readable when the bytes under it, or this program, are gone."""
+    digest = judgement.knowledge_digest
+    if any(e.payload["knowledge_digest"] == digest for e in recorder.store.events() if e.type == "assessment.recorded"):
+        return
+    ref = recorder.blob({"findings": [finding.model_dump(mode="json") for finding in judgement.findings],
+                         "coverage": [row.model_dump(mode="json") for row in judgement.coverage]})  # fmt: skip
     payload = {"knowledge_digest": judgement.knowledge_digest, "verdict": judgement.verdict.verdict}
     recorder.note("assessment.recorded", payload, ref)
+
+
+LIBRARIES = ("c2pa-python", "pymediainfo", "cryptography", "httpx", "pydantic")
+"""What facts of a run may depend on besides our own code."""
+
+
+def library_versions() -> dict[str, str]:
+    """Installed versions; a library that is not there is left out."""
+    found = {name: version for name in LIBRARIES if (version := _version(name))}
+    return {"python": platform.python_version(), **found}
+
+
+def _version(name: str) -> str:
+    try:
+        return metadata.version(name)
+    except metadata.PackageNotFoundError:
+        return ""
 
 
 def _below(files: Mapping[str, str], folder: str) -> dict[str, str]:

@@ -8,7 +8,8 @@
     │   ├── AddressRefused           an address that this program does not connect to
     │   ├── PackError                a probe or fingerprint file that breaks its own rules
     │   ├── ApprovalRefused          an approval that does not fit the current quote
-    │   └── RunNotFound              no run of this id here
+    │   ├── RunNotFound              no run of this id here
+    │   └── ArchiveRefused           a file that is not an archive of ours, or not as it was written
     ├── ApprovalNeeded           3   a quote waits for a person; nothing was spent since
     ├── Unfinished               4   planned but not finished: unreachable, budget, unconfirmed
     ├── RunCancelled             5   the run was cancelled
@@ -69,6 +70,10 @@ class ApprovalRefused(UsageError):
 
 class RunNotFound(UsageError):
     code = "run_not_found"
+
+
+class ArchiveRefused(UsageError):
+    code = "archive_refused"
 
 
 class ApprovalNeeded(RelayAuditError):

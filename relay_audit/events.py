@@ -49,7 +49,7 @@ EVENTS: dict[EventType, EventSpec] = {
     "run.created": EventSpec(
         "A run exists: its target, owner, scope, packs and tool version are fixed.",
         "internal",
-        ("files_ref", "knowledge_digest", "tool_version", "owner", "scope", "keys"),
+        ("files_ref", "knowledge_digest", "tool_version", "libraries", "owner", "scope", "keys"),
         "target, its facts, and the dialect's pack",
     ),
     "plan.created": EventSpec(
@@ -125,12 +125,13 @@ EVENTS: dict[EventType, EventSpec] = {
         "A report or an export was written.",
         "internal",
         ("kind", "audience", "lang", "format", "name", "sha256"),
+        "the report, byte for byte",
     ),
     "assessment.recorded": EventSpec(
         "The evidence was judged with a stated knowledge digest.",
         "internal",
         ("knowledge_digest", "verdict"),
-        "the findings",
+        "findings and coverage",
     ),
     "report.refused": EventSpec(
         "The leak guard refused a report; no file was written.", "internal", ("audience", "rule")

@@ -58,6 +58,29 @@ class ApprovalFacts(Frozen):
     expires_at: dt.datetime
 
 
+class VendorAnswer(Frozen):
+    """What the vendor replied to one finding; shown beside it, never instead of it."""
+
+    finding: str
+    code: str
+    """The finding's code on that day: an id alone could mean another one after a new assessment."""
+    stance: Literal["accepted", "fixed", "disputed", "explained"]
+    untrusted_text: str = ""
+    at: dt.datetime
+
+
+class Withdrawal(Frozen):
+    """A finding that fell in a later test. It stays where it was."""
+
+    finding: str
+    code: str
+    reason: str = ""
+    """Message key."""
+    run: str = ""
+    """The run in which it did not appear again."""
+    at: dt.datetime
+
+
 class Evidence(Frozen):
     run_id: str
     schema_version: int = SCHEMA_VERSION
@@ -82,6 +105,10 @@ class Evidence(Frozen):
     balance: tuple[BalanceReading, ...] = ()
     usage: tuple[UsageReading, ...] = ()
     rates: tuple[RateReading, ...] = ()
+    replies: tuple[VendorAnswer, ...] = ()
+    withdrawn: tuple[Withdrawal, ...] = ()
+    archive_digest: str = ""
+    """Of the vendor's edition of this run's archive; only a report that goes to the vendor needs it."""
 
     def of_step(self, step_id: str) -> Exchange | None:
         """The last sending of a step: an earlier one was refused or never left, else there would be no later one."""

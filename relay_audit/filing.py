@@ -9,8 +9,10 @@ from collections.abc import Mapping
 from pathlib import Path
 from urllib.parse import urlsplit
 
+from relay_audit.archive.contents import Contents, vendor_digest
 from relay_audit.audit import Judgement, archived_library
 from relay_audit.errors import LeakRefused, UsageError
+from relay_audit.manifest import Edition
 from relay_audit.recorder import Recorder
 from relay_audit.redaction import Redactor, Secret
 from relay_audit.replay import History
@@ -28,14 +30,33 @@ def report_bytes(
 ) -> bytes:
     """The report, already past the leak guard. Raises `LeakRefused`."""
     knowledge = archived_library(history).knowledge
+    evidence = judgement.evidence
+    if audience != "internal":
+        evidence = evidence.model_copy(update={"archive_digest": vendor_digest(history.store, history, judgement)})
     raw = render(
-        judgement.evidence, judgement.findings, judgement.coverage, judgement.verdict, knowledge, audience, format_, lang,
+        evidence, judgement.findings, judgement.coverage, judgement.verdict, knowledge, audience, format_, lang,
         knowledge_digest=judgement.knowledge_digest,
     )  # fmt: skip
-    facts = history.facts
-    public = (facts.relay_origin, urlsplit(facts.relay_origin).hostname or "", facts.model, facts.claim.group)
-    check(raw, audience, forbidden(history), own_keys(history, environ), f"{audience}.{format_}", public_terms=public)
+    keys = own_keys(history, environ)
+    check(raw, audience, forbidden(history), keys, f"{audience}.{format_}", public_terms=_public(history))
     return raw
+
+
+def guard_archive(
+    packed: Contents, history: History, edition: Edition, file_name: str, environ: Mapping[str, str]
+) -> None:
+    """Reads an archive as the guard reads a report, before a byte of it is written. Raises `LeakRefused`."""
+    audience: Audience = "vendor" if edition == "vendor" else "internal"
+    keys, names = own_keys(history, environ), forbidden(history)
+    check(packed.manifest.raw, audience, names, keys, file_name, public_terms=_public(history))
+    for name, read in packed.scanned:
+        check(read(), audience, names, keys, name, public_terms=_public(history))
+
+
+def _public(history: History) -> tuple[str, ...]:
+    """What the vendor knows anyway."""
+    facts = history.facts
+    return (facts.relay_origin, urlsplit(facts.relay_origin).hostname or "", facts.model, facts.claim.group)
 
 
 def forbidden(history: History) -> tuple[str, ...]:
@@ -64,7 +85,15 @@ def file_reports(recorder: Recorder, judgement: Judgement, lang: Lang, environ: 
         path = recorder.store.reports / f"{audience}.{lang}.html"
         write_report(path, raw)
         sha = hashlib.sha256(raw).hexdigest()
-        recorder.note("artifact.created", {"kind": "report", "audience": audience, "lang": lang, "sha256": sha})
+        payload = {
+            "kind": "report",
+            "audience": audience,
+            "lang": lang,
+            "format": "html",
+            "name": path.name,
+            "sha256": sha,
+        }
+        recorder.note("artifact.created", payload, recorder.store.put_blob(raw))
         paths[audience] = path
     return paths
 

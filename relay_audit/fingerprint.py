@@ -148,6 +148,13 @@ class Vendor(Known):
     hosts: tuple[str, ...]
 
 
+class Retention(Known):
+    """How long a vendor documents that it keeps a request and its answer."""
+
+    dialects: tuple[str, ...]
+    rule: Bilingual
+
+
 class VerdictRule(Frozen):
     """One row of the rule table: the first row that fits decides. Hard gates, never an average."""
 
@@ -183,11 +190,15 @@ class Knowledge(Frozen):
     limits: tuple[LimitText, ...] = ()
     refusals: tuple[Refusal, ...] = ()
     relay_defaults: tuple[RelayDefault, ...] = ()
+    retention: tuple[Retention, ...] = ()
     signers: tuple[MediaSigner, ...] = ()
     media_profiles: tuple[MediaProfile, ...] = ()
     test_certificates: tuple[DeniedCertificate, ...] = ()
     authorities: tuple[MediaAuthority, ...] = ()
     rules: tuple[VerdictRule, ...] = ()
+
+    def retention_of(self, dialect: str, day: dt.date) -> Retention | None:
+        return next((row for row in self.retention if dialect in row.dialects and row.valid_on(day)), None)
 
     def price_of(self, model: str, day: dt.date) -> ListPrice | None:
         """The list price valid on that day for a model name; dated, prefixed and alias forms included."""
@@ -294,6 +305,7 @@ ROWS: dict[str, type[Known] | type[VerdictRule]] = {
     "limits": LimitText,
     "refusals": Refusal,
     "relay_defaults": RelayDefault,
+    "retention": Retention,
     "signers": MediaSigner,
     "media_profiles": MediaProfile,
     "test_certificates": DeniedCertificate,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import datetime as dt
 import json
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from decimal import Decimal
 from typing import Any
@@ -11,7 +12,7 @@ from typing import Any
 from relay_audit.books import BalanceReading, LogReading, RateReading, SiteFacts, UsageReading
 from relay_audit.errors import StoreError, Unfinished
 from relay_audit.events import Event
-from relay_audit.evidence import ApprovalFacts, Evidence, RunStatus, TargetFacts
+from relay_audit.evidence import ApprovalFacts, Evidence, RunStatus, TargetFacts, VendorAnswer, Withdrawal
 from relay_audit.exchange import Exchange, Request
 from relay_audit.ledger import Ledger
 from relay_audit.pack import Pack
@@ -59,6 +60,14 @@ class History:
     """Refusals that were looked for in the relay's books, found there or not."""
     highest: int = 0
     """The highest exchange number used so far."""
+    libraries: dict[str, str] = field(default_factory=dict)
+    """Versions on which facts of this run depend, as they were on its day."""
+    withheld: frozenset[str] = frozenset()
+    """Digests of bytes that were taken away later; what is known of them is in the events."""
+    replies: list[VendorAnswer] = field(default_factory=list)
+    withdrawn: list[Withdrawal] = field(default_factory=list)
+    imported: bool = False
+    """It came in as somebody's archive: it is read and judged, and nothing of it is ever sent from here."""
 
     def unanswered(self) -> list[str]:
         """Intents whose process died before an outcome: they may have been delivered, and are never sent again."""
@@ -123,6 +132,8 @@ class History:
             balance=tuple(self.balance),
             usage=tuple(self.usage),
             rates=tuple(self.rates),
+            replies=tuple(self.replies),
+            withdrawn=tuple(self.withdrawn),
         )
 
 
@@ -136,12 +147,18 @@ def replay(store: Store) -> History:
     if events[0].type != "run.created":
         raise StoreError("the run has no beginning", next_step="restore the run's folder from a copy")
     history = _begin(store, events[0])
+    history.withheld = withheld_in(events)
     for event in events[1:]:
         history.apply(event)
     for xid in history.intents:
         if xid not in history.exchanges:
             history.exchanges[xid] = _without_outcome(history, xid)
     return history
+
+
+def withheld_in(events: Iterable[Event]) -> frozenset[str]:
+    """The digests whose bytes were taken away."""
+    return frozenset(event.payload["sha256"] for event in events if event.type == "blob.withheld")
 
 
 def blob_json(store: Store, sha: str) -> Any:  # noqa: ANN401  any JSON value
@@ -158,6 +175,7 @@ def _begin(store: Store, event: Event) -> History:
         files=blob_json(store, event.payload["files_ref"]),
         knowledge_digest=event.payload["knowledge_digest"],
         tool_version=event.payload["tool_version"],
+        libraries=event.payload.get("libraries", {}),
         started_at=event.ts,
     )
 
@@ -196,7 +214,10 @@ def _sending(history: History, event: Event) -> None:
 
 
 def _recorded(history: History, event: Event) -> None:
-    exchange = Exchange.model_validate(blob_json(history.store, event.payload_ref))
+    if event.payload_ref in history.withheld:
+        exchange = _without_bytes(history, event)
+    else:
+        exchange = Exchange.model_validate(blob_json(history.store, event.payload_ref))
     history.exchanges[exchange.id] = exchange
     history.highest = max(history.highest, _number(exchange.id))
     match event.payload.get("money"):
@@ -226,6 +247,8 @@ def _checkpoint(history: History, event: Event) -> None:
 
 
 def _reading(history: History, event: Event) -> None:
+    if event.payload_ref in history.withheld:
+        return
     value = blob_json(history.store, event.payload_ref)
     match event.payload["kind"]:
         case "log":
@@ -236,6 +259,20 @@ def _reading(history: History, event: Event) -> None:
             history.usage.append(UsageReading.model_validate(value))
         case "rate":
             history.rates.append(RateReading.model_validate(value))
+
+
+def _answer(history: History, event: Event) -> None:
+    if event.payload_ref not in history.withheld:
+        said = blob_json(history.store, event.payload_ref)
+        history.replies.append(VendorAnswer.model_validate({**event.payload, **said, "at": event.ts}))
+
+
+def _withdrawn(history: History, event: Event) -> None:
+    history.withdrawn.append(Withdrawal.model_validate({"reason": "", "run": "", **event.payload, "at": event.ts}))
+
+
+def _imported(history: History, _: Event) -> None:
+    history.imported = True
 
 
 def _ended(history: History, event: Event) -> None:
@@ -255,6 +292,9 @@ _HANDLERS = {
     "charge.observed": _charge,
     "reading.recorded": _reading,
     "checkpoint.written": _checkpoint,
+    "answer.recorded": _answer,
+    "run.imported": _imported,
+    "finding.withdrawn": _withdrawn,
     "run.completed": _ended,
     "run.failed": _ended,
     "run.cancelled": _ended,
@@ -274,6 +314,21 @@ def _without_outcome(history: History, xid: str) -> Exchange:
         delivery="unconfirmed",
         request=Request(method="POST", path=step.path if step else "", body=step.body if step else None),
         failure="no_outcome",
+    )
+
+
+def _without_bytes(history: History, event: Event) -> Exchange:
+    """What is known of an exchange whose bytes were taken away: that it took place, and what the plan meant to send."""
+    step = history.plan.step(event.payload["step"]) if history.plan else None
+    return Exchange(
+        id=event.payload["exchange"],
+        step=event.payload["step"],
+        side=event.payload["side"],
+        sent_at=event.ts,
+        elapsed_ms=0,
+        delivery="answered",
+        request=Request(method="POST" if step else "GET", path=step.path if step else ""),
+        failure="withheld",
     )
 
 

@@ -19,6 +19,7 @@ from relay_audit.errors import EXIT_CODES, EXIT_PRECEDENCE
 from relay_audit.events import events_markdown
 from relay_audit.finding import SEVERITIES, Outcome, Severity
 from relay_audit.fingerprint import ROWS, Knowledge, Known
+from relay_audit.manifest import models as archive_models
 from relay_audit.pack import Pack
 from relay_audit.plan import combinations
 from relay_audit.probe import GENERATORS, VALUES, Probe
@@ -68,6 +69,11 @@ def fingerprints_markdown() -> str:
     return "\n".join(lines).rstrip() + "\n"
 
 
+def archive_schema() -> dict[str, Any]:
+    """For `manifest.json` and for each line of `events.ndjson` of an archive."""
+    return _schema("manifest.json of an archive, or a line of its events.ndjson", archive_models(), "anyOf")
+
+
 def codes_markdown() -> str:
     """Every finding code with its trigger and defaults."""
     head = ("code", "check", "outcome", "severity", "accusation", "impact", "trigger")
@@ -111,6 +117,7 @@ def documents() -> dict[str, str]:
     return {
         "probes/probe.schema.json": _json(probe_schema()),
         "known_fingerprints/fingerprint.schema.json": _json(fingerprint_schema()),
+        "docs/archive.schema.json": _json(archive_schema()),
         "docs/finding_codes.md": codes_markdown(),
         "docs/exit_codes.md": exit_codes_markdown(),
         "docs/events.md": events_markdown(),

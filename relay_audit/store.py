@@ -190,6 +190,22 @@ class Store:
             raise StoreError(f"the blob {sha} is not what was stored under this digest", next_step=_RESTORE)
         return raw
 
+    def blob_size(self, sha: str) -> int:
+        with file_errors(f"the blob {sha} cannot be read"):
+            return self._blob_path(sha).stat().st_size
+
+    def remove_blob(self, sha: str) -> None:
+        """Takes stored bytes away; the caller has recorded why before. What is not there any more: nothing to do."""
+        with file_errors("a blob cannot be taken away"):
+            self._blob_path(sha).unlink(missing_ok=True)
+            sync_folder(self.path / "blobs")
+
+    def adopt(self, events: Sequence[Event]) -> None:
+        """Events that were sealed elsewhere, as they are, in one transaction; the chain's triggers hold for them too."""
+        with self._lock, _sqlite(), _transaction(self._connection):
+            for event in events:
+                self._connection.execute(f"INSERT INTO events ({_COLUMNS}) VALUES (?,?,?,?,?,?,?,?,?)", _to_row(event))  # noqa: S608
+
     def close(self) -> None:
         self._connection.close()
 

@@ -11,7 +11,7 @@ import typer
 from typer.exceptions import TyperException
 
 from relay_audit import __version__
-from relay_audit.cli import calibration, film, laboratory, look, options, shelf
+from relay_audit.cli import calibration, film, keep, laboratory, look, options, shelf
 from relay_audit.cli.console import emit, interactive, language, prepare_streams, say
 from relay_audit.cli.flow import Invocation, approval_needed, begun, report_error, resume, run_targets
 from relay_audit.cli.options import amount, key_from, permissions, severity, targets_from
@@ -174,6 +174,9 @@ app.command()(look.status)
 app.command()(look.assess)
 app.command()(look.report)
 app.command()(look.doctor)
+app.command()(keep.verify)
+app.command()(keep.export)
+app.command(name="import")(keep.import_)
 app.command()(film.media)
 app.command()(film.pin)
 app.command()(calibration.calibrate)

@@ -79,6 +79,8 @@ def summary_json(
         "exchanges": requests_sent(evidence),
         "report_cmd": f"relay-audit report {evidence.run_id} --for internal --format json",
     }
+    if evidence.archive_digest:
+        result["archive_digest"] = evidence.archive_digest
     if evidence.target.conflict:
         result["conflict"] = evidence.target.conflict
     return _fitted(result) if short else _plain({**result, "rule": verdict.rule})

@@ -38,6 +38,8 @@ def versions(
     ]
     if knowledge_digest:
         facts.append(Fact(text("version.knowledge"), knowledge_digest, code=True))
+    if evidence.archive_digest:
+        facts.append(Fact(text("version.archive"), evidence.archive_digest, code=True))
     facts.append(Fact(text("report.evidence_head"), evidence.evidence_head or text("report.sealed_later"), code=True))
     return facts
 
