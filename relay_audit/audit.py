@@ -25,6 +25,7 @@ from relay_audit.finding import Coverage, Finding
 from relay_audit.fingerprint import Knowledge
 from relay_audit.prices import PriceFile, read_price_file
 from relay_audit.quote import Approval, ApprovalChannel, Quote
+from relay_audit.reading import Shelf
 from relay_audit.recorder import Recorder
 from relay_audit.refusal import nearest
 from relay_audit.relays.detect import recognised
@@ -32,6 +33,7 @@ from relay_audit.replay import History, blob_json, replay
 from relay_audit.runner import Runner
 from relay_audit.runs import new_run_id, register
 from relay_audit.settlement import Settlement
+from relay_audit.shared_books import SharedBooks
 from relay_audit.site_budget import SiteBudget
 from relay_audit.store import Store
 from relay_audit.target import Target, at_vendor, origin_of
@@ -232,9 +234,8 @@ async def execute(recorder: Recorder, connections: Connections, library: Library
     if approval is None:
         raise ApprovalRefused("this run has no approval of its current quote", next_step="approve the quote first")
     connections.use_auth(history.facts.auth_style)
-    settlement = Settlement(
-        recorder, connections.sides, library.knowledge, connections.redactor, SiteBudget(space.state)
-    )
+    shelf = Shelf(SiteBudget(space.state), SharedBooks(space.state, connections.key_name()))
+    settlement = Settlement(recorder, connections.sides, library.knowledge, connections.redactor, shelf)
     async with connections.exclusive(space):
         await Runner(recorder, connections.sides, settlement).run(approval)
 

@@ -62,13 +62,16 @@ class Connections:
         if style in get_args(AuthStyle):
             self.sides.relay = replace(self.sides.relay, auth=cast("AuthStyle", style))
 
+    def key_name(self) -> str:
+        """A name for this (origin, key) that says neither, the same for every run on this machine."""
+        secret = self.sides.relay.secret
+        return secret.fingerprint(self.salt + origin_of(self.sides.relay.base_url).encode()) if secret else "none"
+
     @asynccontextmanager
     async def exclusive(self, space: Workspace) -> AsyncIterator[None]:
         """The right to spend on this (origin, key), one run at a time on this machine. Raises `Unfinished` when another
         run keeps it too long."""
-        secret = self.sides.relay.secret
-        name = secret.fingerprint(self.salt + origin_of(self.sides.relay.base_url).encode()) if secret else "none"
-        lock = FileLock(space.spending_lock(name), mode=0o600)
+        lock = FileLock(space.spending_lock(self.key_name()), mode=0o600)
         for _ in range(WAIT_FOR_OTHER_RUN_S):
             try:
                 lock.acquire(timeout=0)

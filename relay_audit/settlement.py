@@ -1,66 +1,76 @@
-"""What the relay itself says these calls cost: balance before and after, the log until every call has its row.
+"""What the relay itself says these calls cost: balances before and after, the log until every call has its row.
 
-Reads are few (a site allows 20 in 20 minutes to everything we and the buyer do there) and bounded in time; the log's
-text may hold other people's rows and is never kept, only what was read from it.
+Reads are few (a site allows 20 in 20 minutes to everything we and the buyer do there, other audits among it) and bounded
+in time: what an audit may read depends on what is left for its end and for the next one.
 """
 
 from __future__ import annotations
 
 import datetime as dt
-from dataclasses import replace
 from decimal import Decimal
 
-from relay_audit.books import LogReading, LogRow, When
+from relay_audit.books import LogReading, LogRow
 from relay_audit.discovery import Sides
 from relay_audit.exchange import Exchange
 from relay_audit.fingerprint import Knowledge
+from relay_audit.reading import BooksReader, Shelf
 from relay_audit.recorder import Recorder
 from relay_audit.redaction import Redactor
-from relay_audit.relays.adapter import Asked, Own, Page
-from relay_audit.relays.registry import adapter_of
-from relay_audit.site_budget import PER_RUN, SiteBudget
-from relay_audit.target import origin_of
-from relay_audit.transport import Answer, Outgoing
-from relay_audit.usage import read_usage
+from relay_audit.relays.asked import Page
+from relay_audit.site_budget import PER_RUN
 
 SETTLING = dt.timedelta(seconds=10)
 """Rows are written after the answer is sent: the log is asked again this long after the last send, if any is missing."""
 LATE_READS = 2
 KEPT_FOR_THE_END = 3
 """Calls that are not spent between steps: the settlement's reading of the log, a second one, and the balance."""
+LEAVE_BEFORE, LEAVE_LOOK, LEAVE_BETWEEN, LEAVE_LATE, LEAVE_BALANCE = 4, 9, 4, 1, 2
+"""Calls that a read leaves to what matters more, here or in the next audit: the read that joins every call comes first."""
+TIGHT = 5
+"""With fewer calls left the one read of the end waits until rows are settled, instead of being taken twice."""
 
 
 class Settlement:
     """Reads a recognised relay's own books for one run; does nothing where none can be read with the key."""
 
     def __init__(
-        self, recorder: Recorder, sides: Sides, knowledge: Knowledge, redactor: Redactor, budget: SiteBudget
+        self, recorder: Recorder, sides: Sides, knowledge: Knowledge, redactor: Redactor, shelf: Shelf
     ) -> None:
         self.recorder = recorder
         self.sides = sides
-        self.redactor = redactor
-        self.budget = budget
-        self.adapter = adapter_of(recorder.history.site.software, knowledge)
+        self.books = BooksReader(recorder, sides, knowledge, redactor, shelf)
+        self.adapter = self.books.adapter
         self._rows_are_late = False
         self._log_is_silent = False
 
     async def before(self) -> None:
         """The balance, and a first look at the log: other traffic on this key is known before anything is spent.
         A resumed run has had that look; it keeps its few reads for the end."""
-        await self._read_balance("before")
-        reading = None if self.recorder.history.log else await self._read_log("before")
-        if reading is not None and reading.foreign.count:
-            self.sides.notify("foreign_rows", {"n": reading.foreign.count})
+        if not self.recorder.history.balance:
+            await self.books.balance("before", leave=LEAVE_BEFORE)
+            await self.books.usage("before")
+            await self.books.rate("before")
+        if self.recorder.history.log:
+            return
+        if (look := self.books.shared.last_look(self.sides.clock.now())) is not None:
+            foreign = look.foreign.count
+        else:
+            reading = await self.books.log("before", leave=LEAVE_LOOK)
+            foreign = reading.foreign.count if reading is not None else 0
+        if foreign:
+            self.sides.notify("foreign_rows", {"n": foreign})
 
     async def after(self) -> None:
         await self._settle()
-        await self._read_balance("after")
+        await self.books.balance("after", leave=LEAVE_BALANCE)
+        await self.books.usage("after")
+        await self.books.rate("after")
 
     async def charges_of(self, exchanges: list[Exchange]) -> dict[str, Decimal]:
         """What the books say some refusals cost, in site dollars, by one reading; what cannot be known now is absent. A
         refusal without a row cost nothing; an accepted call without one is waited for, once."""
         accepted = [exchange for exchange in exchanges if exchange.status == 200]
-        reading = self.adapter.read_headers(self._own(), self.sides.clock.now()) or await self._between(accepted)
+        reading = self.books.headers(record=False) or await self._between(accepted)
         if reading is None or reading.state not in ("read", "empty"):
             return await self._by_balance(accepted)
         self._write_charges(reading, loose_rows=False)
@@ -77,14 +87,14 @@ class Settlement:
             return None
         if self._rows_are_late:
             await self._wait_for_rows(accepted)
-        reading = await self._read_log("between")
+        reading = await self.books.log("between", leave=LEAVE_BETWEEN)
         missing = [e for e in accepted if reading is not None and not self._rows_of(e, reading)]
         self._log_is_silent = reading is not None and self._is_silent(reading)
         if reading is None or self._log_is_silent or reading.state not in ("read", "empty") or not missing:
             return reading
         waited = await self._wait_for_rows(missing)
         self._rows_are_late = True
-        again = await self._read_log("between") if waited and self._may_read(self.adapter.log) else None
+        again = await self.books.log("between", leave=LEAVE_BETWEEN) if waited and self._may_read(self.adapter.log) else None
         return again or reading
 
     def _is_silent(self, reading: LogReading) -> bool:
@@ -101,8 +111,8 @@ class Settlement:
         if not accepted or before is None or open_ or not self._may_read(self.adapter.balance):
             return {}
         await self._wait_for_rows(accepted)
-        await self._read_balance("between")
-        now = history.balance[-1].spent(per_unit)
+        read = await self.books.balance("between", leave=LEAVE_BETWEEN)
+        now = read.spent(per_unit) if read is not None else None
         if now is None or now <= before:
             return {}
         surplus = now - before - history.ledger.total("settled", "relay")
@@ -116,7 +126,7 @@ class Settlement:
         """Whether a page may be read between steps, so that enough of the site's calls are left for the end."""
         if page is None or not page.limited:
             return page is not None
-        used = sum(e.step.startswith("reading.") for e in self.recorder.history.exchanges.values())
+        used = sum(e.step.startswith(("reading.log.", "reading.balance.")) for e in self.recorder.history.exchanges.values())
         return used + KEPT_FOR_THE_END < PER_RUN
 
     async def _wait_for_rows(self, calls: list[Exchange]) -> bool:
@@ -129,30 +139,38 @@ class Settlement:
     def _rows_of(self, exchange: Exchange, reading: LogReading) -> list[LogRow]:
         return [row for row in reading.rows if row.exchange == exchange.id]
 
-    async def _read_balance(self, when: When) -> None:
-        if (page := self.adapter.balance) is None or not self._take(page):
-            return
-        asked = await self._ask_site(page, f"reading.balance.{when}", keep=True)
-        history = self.recorder.history
-        self.recorder.reading(self.adapter.read_balance(asked, history.site, when, history.target.subject.model))
-
     async def _settle(self) -> None:
         """Reads the log until every answered call has its row, at most three times; then writes what it says was charged."""
-        if self.adapter.log is None or not self.recorder.history.sent():
+        if not self.recorder.history.sent():
             return
-        last = max(e.sent_at for e in self.recorder.history.sent())
-        reading = await self._read_log("after")
+        if self.adapter.log is None:
+            if (said := self.books.headers(record=True)) is not None:
+                self._write_charges(said, loose_rows=False)
+            return
+        reading = self.books.kept_for_us()
+        if reading is None or self._missing(reading):
+            reading = await self._read_until_whole() or reading
+        if reading is not None:
+            self._write_charges(reading, loose_rows=True)
+
+    async def _read_until_whole(self) -> LogReading | None:
+        if self.books.left() < TIGHT:
+            await self._wait(SETTLING)
+        reading = await self.books.log("after")
         for late in range(1, LATE_READS + 1):
             if reading is None or reading.state not in ("read", "empty") or not self._missing(reading):
                 break
-            wait = (last + SETTLING * late - self.sides.clock.now()).total_seconds()
-            await self.sides.clock.sleep(max(wait, 0))
-            later = await self._read_log(f"late{late}")
+            await self._wait(SETTLING * late)
+            later = await self.books.log(f"late{late}", leave=LEAVE_LATE)
             if later is None or later.state not in ("read", "empty"):
                 break  # what an earlier reading said still holds
             reading = later
-        if reading is not None:
-            self._write_charges(reading, loose_rows=True)
+        return reading
+
+    async def _wait(self, since_last: dt.timedelta) -> None:
+        """Until so long after the last sending."""
+        last = max(e.sent_at for e in self.recorder.history.sent())
+        await self.sides.clock.sleep(max((last + since_last - self.sides.clock.now()).total_seconds(), 0))
 
     def _missing(self, reading: LogReading) -> bool:
         joined = {row.exchange for row in reading.rows}
@@ -182,44 +200,3 @@ class Settlement:
         open_ = [e.exchange for e in self.recorder.history.ledger.entries if e.state == "unconfirmed"]
         loose = [row for row in reading.rows if not row.exchange]
         return loose if open_ == [xid] and len(loose) == 1 else []
-
-    async def _read_log(self, when: str) -> LogReading | None:
-        if (page := self.adapter.log) is None or not self._take(page):
-            return None
-        asked = await self._ask_site(page, f"reading.log.{when}", keep=False)
-        reading = self.adapter.read_log(asked, self._own())
-        self.recorder.reading(reading)
-        return reading
-
-    def _own(self) -> Own:
-        history = self.recorder.history
-        return Own(
-            sent=tuple((e, read_usage(e, history.pack)) for e in history.sent()),
-            model=history.target.subject.model,
-            site=history.site,
-            account=self.redactor.account,
-            answers=tuple(e for e in history.exchanges.values() if e.side == "relay"),
-            since=history.balance[0].at if history.balance else None,
-        )
-
-    async def _ask_site(self, page: Page, step: str, *, keep: bool) -> Asked:
-        """One page of the books. `keep`: its text may be recorded; a log's may hold other people's rows and may not."""
-        relay = self.sides.relay
-        base = origin_of(relay.base_url) if page.at_origin else relay.base_url
-        answer = await self.sides.transport.send(
-            replace(relay, base_url=base, auth="bearer"), Outgoing("GET", page.path)
-        )
-        body = answer.response.body if answer.response else ""
-        return Asked(self.recorder.free(answer if keep else _without_body(answer), step, "relay"), body)
-
-    def _take(self, page: Page) -> bool:
-        history = self.recorder.history
-        origin = origin_of(self.sides.relay.base_url)
-        return not page.limited or self.budget.take(origin, history.store.run_id, self.sides.clock.now())
-
-
-def _without_body(answer: Answer) -> Answer:
-    """The log's text may hold other people's rows: only what was read from it is kept."""
-    if answer.response is None:
-        return answer
-    return replace(answer, response=answer.response.model_copy(update={"body": ""}))

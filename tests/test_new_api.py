@@ -11,7 +11,7 @@ import pytest
 from relay_audit.books import LogReading, SiteFacts
 from relay_audit.exchange import Exchange
 from relay_audit.relays import new_api, panel, tariff
-from relay_audit.relays.adapter import Asked, Own
+from relay_audit.relays.asked import Asked, Own
 from relay_audit.usage import Usage
 from tests.assess.evidence_builders import KNOWLEDGE, MODEL, START, answered, at, lost
 
@@ -218,7 +218,7 @@ def read(rows: object, *sent: tuple[Exchange, Usage | None], asked: Exchange | N
     asked = asked or answered(90, "reading.log.after", "", moment=at(60))
     body = rows if isinstance(rows, str) else json.dumps({"success": True, "data": rows, **envelope})
     own = Own(sent, MODEL, SITE, lambda name: f"[account:{name}]", tuple(e for e, _ in sent))
-    return new_api.read_rows(Asked(asked, body), own, "new_api")
+    return new_api.read_rows(Asked(asked, body), own, "new_api").reading
 
 
 def test_a_row_joins_by_its_request_id():

@@ -10,7 +10,7 @@ from decimal import Decimal
 from typing import Any
 
 from relay_audit.books import SiteFacts, UsageReading, When
-from relay_audit.relays.adapter import Asked, Page, opened
+from relay_audit.relays.asked import Asked, Page, opened
 from relay_audit.relays.numbers import number, table
 
 USAGE, SUBSCRIPTION = "/v1/dashboard/billing/usage", "/v1/dashboard/billing/subscription"

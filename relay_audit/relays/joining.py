@@ -11,7 +11,7 @@ from email.utils import parsedate_to_datetime
 
 from relay_audit.books import ForeignRows, LogRow
 from relay_audit.exchange import Exchange
-from relay_audit.relays.adapter import Own
+from relay_audit.relays.asked import Own
 from relay_audit.usage import Usage
 
 EARLY, LATE = dt.timedelta(seconds=3), dt.timedelta(seconds=120)
@@ -30,7 +30,8 @@ class Joined:
     ours: list[LogRow] = field(default_factory=list)
     """Joined rows, and loose ones that may be ours (`exchange` empty)."""
     foreign: list[LogRow] = field(default_factory=list)
-    earlier: int = 0
+    earlier: list[LogRow] = field(default_factory=list)
+    """Rows of our other runs on this key."""
     ahead: int = 0
 
 
@@ -55,7 +56,7 @@ def join(rows: list[LogRow], own: Own, header: tuple[str, ...]) -> Joined:
         if n in fitted:
             done.ours.append(row.model_copy(update={"exchange": fitted[n]}))
         elif row.request_id and row.request_id in own.earlier:
-            done.earlier += 1
+            done.earlier.append(row)
         elif _may_be_ours(row, open_, own, header, skew):
             done.ours.append(row)
         else:

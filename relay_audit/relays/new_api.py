@@ -12,7 +12,7 @@ from typing import Any
 
 from relay_audit.books import Admissions, BalanceReading, LogReading, LogRow, RowKind, SiteFacts, When
 from relay_audit.exchange import Exchange, whole_number
-from relay_audit.relays.adapter import Asked, Own, Page, opened
+from relay_audit.relays.asked import Asked, Found, Own, Page, opened
 from relay_audit.relays.joining import join, summed
 from relay_audit.relays.numbers import moment, page, parsed, short, table, whole
 from relay_audit.relays.one_api import OneApi
@@ -23,6 +23,8 @@ VERSION = "x-new-api-version"
 MAX_ROWS = 1000
 """What the newer generation shows at most; there is no paging."""
 KINDS: dict[int, RowKind] = {1: "topup", 2: "consume", 5: "error", 6: "refund"}
+SILENT = ("empty", "refused")
+"""How an old generation answers a header: success without rows, or `record not found` (a log database of its own)."""
 NO_USAGE = ("上游无计费信息", "上游没有返回计费信息")
 """In a row's `content`: the upstream gave no usage, so tokens were counted locally or nothing could be charged."""
 KEPT = (
@@ -44,13 +46,14 @@ class NewApi(OneApi):
     log = Page(LOG)
     balance = Page(BALANCE)
     request_ids = (REQUEST_ID,)
-    per_call = True
 
-    def read_log(self, asked: Asked, own: Own) -> LogReading:
-        reading = read_rows(asked, own, self.name)
-        if reading.state != "read" and reading.state != "limited" and old_generation(own.answers):
-            return reading.model_copy(update={"state": "unsafe", "reason": "key_in_url_only", "generation": "query"})
-        return reading
+    def read_log(self, asked: Asked, own: Own) -> Found:
+        found = read_rows(asked, own, self.name)
+        reading = found.reading
+        if reading.state in ("empty", "unavailable") and reading.reason in SILENT and old_generation(own.answers):
+            unsafe = {"state": "unsafe", "reason": "key_in_url_only", "generation": "query"}
+            return Found(reading.model_copy(update=unsafe))
+        return found
 
     def read_balance(self, asked: Asked, site: SiteFacts, when: When, model: str) -> BalanceReading:
         used, available, unlimited = read_balance(asked.exchange, site)
@@ -75,35 +78,34 @@ def read_balance(exchange: Exchange, site: SiteFacts) -> tuple[int | None, Decim
     return used, available, unlimited
 
 
-def read_rows(asked: Asked, own: Own, adapter: str) -> LogReading:
+def read_rows(asked: Asked, own: Own, adapter: str) -> Found:
     """The log's answer, taken apart row by row and joined to our sendings."""
     state, reason, answer = opened(asked)
     found = LogReading(
         at=asked.exchange.sent_at, exchange=asked.exchange.id, state=state, reason=reason, adapter=adapter
     )
     if state != "read":
-        return found
+        return Found(found)
     envelope = table(answer)
     data = envelope.get("data")
     if envelope.get("success") is not True:
-        return found.model_copy(update={"state": "unavailable", "reason": "refused"})
+        return Found(found.model_copy(update={"state": "unavailable", "reason": "refused"}))
     if data is None or data == []:
-        return found.model_copy(update={"state": "empty", "reason": "empty"})
+        return Found(found.model_copy(update={"state": "empty", "reason": "empty"}))
     if not isinstance(data, list) or not any(isinstance(raw, dict) for raw in data):
-        return found.model_copy(update={"state": "unavailable", "reason": "unknown_form"})
+        return Found(found.model_copy(update={"state": "unavailable", "reason": "unknown_form"}))
     read = [row for raw in data if isinstance(raw, dict) and (row := _row(raw, own.account)) is not None]
     joined = join(read, own, (REQUEST_ID,))
-    return found.model_copy(
-        update={
-            "rows": tuple(joined.ours),
-            "foreign": summed(joined.foreign, own.since),
-            "own_earlier": joined.earlier,
-            "truncated": len(data) >= MAX_ROWS,
-            "unreadable": len(data) - len(read),
-            "ahead": joined.ahead,
-            "generation": "header",
-        }
-    )
+    said = {
+        "rows": tuple(joined.ours),
+        "foreign": summed(joined.foreign, own.since),
+        "own_earlier": len(joined.earlier),
+        "truncated": len(data) >= MAX_ROWS,
+        "unreadable": len(data) - len(read),
+        "ahead": joined.ahead,
+        "generation": "header",
+    }
+    return Found(found.model_copy(update=said), tuple(joined.earlier))
 
 
 def old_generation(exchanges: tuple[Exchange, ...]) -> bool:

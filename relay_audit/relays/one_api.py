@@ -5,7 +5,8 @@ from __future__ import annotations
 
 from relay_audit.books import SiteFacts, UsageReading, When
 from relay_audit.relays import dashboard
-from relay_audit.relays.adapter import Adapter, Asked
+from relay_audit.relays.adapter import Adapter
+from relay_audit.relays.asked import Asked
 
 
 class OneApi(Adapter):
