@@ -94,7 +94,11 @@ class Settlement:
             return reading
         waited = await self._wait_for_rows(missing)
         self._rows_are_late = True
-        again = await self.books.log("between", leave=LEAVE_BETWEEN) if waited and self._may_read(self.adapter.log) else None
+        again = (
+            await self.books.log("between", leave=LEAVE_BETWEEN)
+            if waited and self._may_read(self.adapter.log)
+            else None
+        )
         return again or reading
 
     def _is_silent(self, reading: LogReading) -> bool:
@@ -126,7 +130,9 @@ class Settlement:
         """Whether a page may be read between steps, so that enough of the site's calls are left for the end."""
         if page is None or not page.limited:
             return page is not None
-        used = sum(e.step.startswith(("reading.log.", "reading.balance.")) for e in self.recorder.history.exchanges.values())
+        used = sum(
+            e.step.startswith(("reading.log.", "reading.balance.")) for e in self.recorder.history.exchanges.values()
+        )
         return used + KEPT_FOR_THE_END < PER_RUN
 
     async def _wait_for_rows(self, calls: list[Exchange]) -> bool:

@@ -39,7 +39,11 @@ def parameters(stage: Staged) -> Coverage:
 def order(stage: Staged, evidence: Evidence) -> list[tuple[str, int]]:
     """Lane and status of each refusal, and each reading of the books, in the order of sending."""
     lanes = {step.id: step.lane for step in refusals(evidence)}
-    told = [e for e in evidence.exchanges if e.side == "relay" and (e.step in lanes or e.step.startswith("reading."))]
+    told = [
+        e
+        for e in evidence.exchanges
+        if e.side == "relay" and (e.step in lanes or e.step.startswith(("reading.log.", "reading.balance.")))
+    ]
     return [(lanes.get(e.step, "books"), e.status or 0) for e in told]
 
 
