@@ -132,6 +132,11 @@ class LogReading(Frozen):
     """Of the software, by its own marks: `header` or `query` (new-api), a version, or empty."""
     source: RowSource = "log"
 
+    def truncated_before(self, moment: dt.datetime) -> bool:
+        """Whether rows written since then may have been cut off: a full log that shows nothing older."""
+        times = [row.created_at for row in self.rows] + [at for at in (self.foreign.first,) if at is not None]
+        return self.truncated and min(times, default=moment) >= moment
+
 
 class Totals(Frozen):
     """Running totals of a key; of two of them the difference is what happened in between, other traffic included."""
@@ -238,6 +243,15 @@ class Published(Frozen):
     input_usd: Decimal | None = None
     """Site dollars per million tokens, where the software publishes those instead of ratios."""
     output_usd: Decimal | None = None
+
+
+class PriceReading(Frozen):
+    """The public price list once more, after the sendings: a tariff may have changed in between."""
+
+    at: dt.datetime
+    exchange: str
+    published: Published | None = None
+    group_ratio: dict[str, Decimal] = Field(default_factory=dict)
 
 
 class SiteFacts(Frozen):

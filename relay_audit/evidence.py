@@ -8,7 +8,7 @@ from typing import Literal
 
 from pydantic import Field
 
-from relay_audit.books import BalanceReading, LogReading, LogRow, RateReading, SiteFacts, UsageReading
+from relay_audit.books import BalanceReading, LogReading, LogRow, PriceReading, RateReading, SiteFacts, UsageReading
 from relay_audit.exchange import Exchange
 from relay_audit.ledger import Ledger
 from relay_audit.pack import Pack
@@ -109,6 +109,8 @@ class Evidence(Frozen):
     withdrawn: tuple[Withdrawal, ...] = ()
     archive_digest: str = ""
     """Of the vendor's edition of this run's archive; only a report that goes to the vendor needs it."""
+    prices: tuple[PriceReading, ...] = ()
+    """The public price list, looked at again after the sendings."""
 
     def of_step(self, step_id: str) -> Exchange | None:
         """The last sending of a step: an earlier one was refused or never left, else there would be no later one."""

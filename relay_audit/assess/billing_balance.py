@@ -1,0 +1,170 @@
+"""Rows against balance: explained to the unit, or the difference is named. Neither is privileged: both are the relay's."""
+
+from __future__ import annotations
+
+import datetime as dt
+from dataclasses import dataclass
+from decimal import ROUND_HALF_UP, Decimal
+from typing import Literal
+
+from relay_audit.assess.billing_arithmetic import Judged
+from relay_audit.assess.billing_calls import Bill, Call, dollars, ids
+from relay_audit.books import UsageReading
+from relay_audit.codes import finding
+from relay_audit.evidence import Evidence
+from relay_audit.finding import Finding
+from relay_audit.reconcile import Reconciliation
+
+SETTLED = dt.timedelta(seconds=10)
+"""A balance is written by a queue, seconds after the rows."""
+QUIET = dt.timedelta(minutes=10)
+"""Other traffic so shortly before the first balance may still have been on its way."""
+HELD_INPUT = 500
+"""new-api never reserves for fewer input tokens."""
+LARGEST_SEARCH = 5_000_000
+State = Literal["agrees", "pending", "other_traffic", "settling", "differs", "unknown"]
+
+
+@dataclass(frozen=True)
+class Verdict:
+    state: State
+    findings: tuple[Finding, ...] = ()
+
+
+def against_balance(
+    evidence: Evidence, bill: Bill, balance: Reconciliation | None, done: tuple[Judged, ...]
+) -> Verdict:
+    if balance is None or not bill.joined:
+        return Verdict("unknown")
+    gap, unit = balance.gap, Decimal(1) / bill.per_unit
+    if abs(gap) < (unit if bill.quota_units else unit * len(bill.joined)):
+        return Verdict("agrees")
+    if _others(evidence, balance):
+        return Verdict("other_traffic")
+    last = bill.last_sent
+    quiet = last is not None and balance.until - last >= SETTLED
+    if gap < 0:
+        return Verdict("differs", (_less(evidence, balance),)) if quiet and not _planned(bill) else Verdict("settling")
+    if _open_calls(evidence, bill):
+        return Verdict("pending")
+    return Verdict("differs", (_more(bill, balance, done, sure=quiet),))
+
+
+def _others(evidence: Evidence, balance: Reconciliation) -> bool:
+    """Other traffic in the span, or so shortly before it that its charges may have come in later."""
+    seen = [r.foreign.last for r in evidence.log if r.foreign.last is not None]
+    return balance.foreign_rows > 0 or any(moment >= balance.since - QUIET for moment in seen)
+
+
+def _open_calls(evidence: Evidence, bill: Bill) -> list[Call]:
+    """Sendings whose charge is not known: answered without a row, or without an outcome."""
+    unsettled = {entry.exchange for entry in evidence.ledger.entries if entry.state == "unconfirmed"}
+    return [
+        call
+        for call in bill.calls
+        if not call.rows
+        and (call.exchange.status == 200 or call.exchange.delivery == "unconfirmed" or call.id in unsettled)
+    ]
+
+
+def _planned(bill: Bill) -> bool:
+    return any(row.plan_billed for call in bill.joined for row in call.rows)
+
+
+def _less(evidence: Evidence, balance: Reconciliation) -> Finding:
+    """The rows say more than the balance lost: a counter that stands still, or one of the two is not right."""
+    frozen = balance.fell == 0 and any(reading.unlimited for reading in evidence.balance)
+    params = {
+        "endpoint": "balance", "told": dollars(balance.fell), "log": dollars(balance.rows + balance.foreign),
+        "factor": _factor(balance.fell, balance.rows + balance.foreign),
+    }  # fmt: skip
+    return finding(
+        "billing.usage_endpoint_unreliable",
+        params,
+        exchanges=tuple(reading.exchange for reading in evidence.balance if reading.exchange),
+        outcome="match" if frozen else None,
+        severity="info" if frozen else None,
+        basis="relay_word",
+    )
+
+
+def _factor(told: Decimal, log: Decimal) -> str | None:
+    return None if not log else str((told / log).quantize(Decimal("0.001")).normalize())
+
+
+def _more(bill: Bill, balance: Reconciliation, done: tuple[Judged, ...], *, sure: bool) -> Finding:
+    """More left the balance than the rows say: reserves that were kept, or a charge without a row."""
+    held = _kept_reserves(bill, balance, done)
+    common = {"since": f"{balance.since:%H:%M:%S}", "until": f"{balance.until:%H:%M:%S}"}
+    weight = {"severity": None if sure else "low", "confidence": "strong" if sure else "supporting"}
+    exchanges = ids(bill.calls)
+    if held:
+        params = {"n": held, "held": dollars(balance.gap), "waited_s": _waited(bill, balance), **common}
+        return finding("billing.hold_not_released", params, exchanges=exchanges, basis="relay_word", **weight)  # type: ignore[arg-type]
+    params = {
+        "n": len(bill.joined), "charged": dollars(balance.fell - balance.foreign), "recomputed": dollars(balance.rows),
+        "difference": dollars(balance.gap), "cause": "no_row", "road": "balance", **common,
+    }  # fmt: skip
+    return finding("billing.overcharged", params, exchanges=exchanges, basis="relay_word", **weight)  # type: ignore[arg-type]
+
+
+def _waited(bill: Bill, balance: Reconciliation) -> int:
+    return max(0, round((balance.until - bill.last_sent).total_seconds())) if bill.last_sent else 0
+
+
+def _kept_reserves(bill: Bill, balance: Reconciliation, done: tuple[Judged, ...]) -> int:
+    """How many reserves make up the gap to the unit; 0 where none do. new-api reserves
+    `(max(prompt, 500) + output limit) × model ratio × group ratio`."""
+    if not done or not bill.quota_units:
+        return 0
+    rate = done[0].tariff.model * done[0].tariff.group
+    gap = int((balance.gap * bill.per_unit).to_integral_value())
+    sizes = [size for call in bill.calls if (size := _reserve(call, rate)) > 0]
+    if not sizes or gap > LARGEST_SEARCH or gap < min(sizes):
+        return 0
+    return _fewest(gap, sizes)
+
+
+def _reserve(call: Call, rate: Decimal) -> int:
+    limit = call.step.output_limit if call.step else None
+    prompt = max((row.prompt_tokens for row in call.rows), default=0)
+    return int(((max(prompt, HELD_INPUT) + (limit or 0)) * rate).quantize(Decimal(1), ROUND_HALF_UP)) if limit else 0
+
+
+def _fewest(gap: int, sizes: list[int]) -> int:
+    """The fewest of these, each at most once, that add up to the gap; 0 where none do."""
+    best: dict[int, int] = {0: 0}
+    for size in sizes:
+        for total, count in list(best.items()):
+            if (more := total + size) <= gap and best.get(more, count + 2) > count + 1:
+                best[more] = count + 1
+        if len(best) > 50_000:
+            return 0
+    return best.get(gap, 0)
+
+
+def usage_pages(evidence: Evidence, bill: Bill) -> list[Finding]:
+    """The usage endpoint, converted to site dollars, against the rows: in both directions, and never as the charge."""
+    read = [r for r in evidence.usage if r.state == "read" and r.dollars is not None]
+    if len(read) < 2 or not bill.joined or read[0].dollars is None or read[-1].dollars is None:
+        return []
+    told, last = read[-1].dollars - read[0].dollars, bill.last_sent
+    foreign = bill.reading.foreign
+    log = sum((call.net for call in bill.joined), Decimal(0))
+    log += Decimal(foreign.within_quota) / bill.per_unit + foreign.within_amount
+    if abs(told - log) <= max(_step(read[-1], bill), log / 100) or foreign.within or _open_calls(evidence, bill):
+        return []
+    if told < log and last is not None and read[-1].at - last < SETTLED:
+        return []
+    params = {"endpoint": "usage", "told": dollars(told), "log": dollars(log), "factor": _factor(told, log)}
+    return [finding("billing.usage_endpoint_unreliable", params, exchanges=tuple(r.exchange for r in (read[0], read[-1])),
+                    confidence="strong", basis="relay_word")]  # fmt: skip
+
+
+def _step(reading: UsageReading, bill: Bill) -> Decimal:
+    """The smallest difference that the page can show: one-api's family prints unrounded, others perhaps whole cents."""
+    cents = Decimal("0.01") if not bill.quota_units else Decimal(0)
+    printed, told = reading.printed or Decimal(0), reading.dollars or Decimal(0)
+    shown = Decimal(1).scaleb(int(printed.as_tuple().exponent)) if printed else Decimal(0)
+    rate = told / printed if printed else Decimal(1)
+    return max(cents, 2 * Decimal(1) / bill.per_unit, 2 * shown * rate if shown < Decimal("0.01") else cents)

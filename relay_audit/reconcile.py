@@ -1,0 +1,51 @@
+"""Do the rows of a relay's books add up to what the balance says? Both are the relay's word: neither is privileged."""
+
+from __future__ import annotations
+
+import datetime as dt
+from decimal import Decimal
+
+from relay_audit.books import BalanceReading, LogReading
+from relay_audit.words import Frozen
+
+
+class Reconciliation(Frozen):
+    """One span of the balance against the rows in it, in site dollars."""
+
+    since: dt.datetime
+    until: dt.datetime
+    fell: Decimal
+    """By how much the balance fell."""
+    rows: Decimal
+    """What our own rows took, refunds taken off."""
+    foreign: Decimal
+    """What rows of other traffic took in the same span."""
+    foreign_rows: int
+
+    @property
+    def gap(self) -> Decimal:
+        """What the balance lost and no row says; negative where the rows say more."""
+        return self.fell - self.rows - self.foreign
+
+
+def reconcile(balance: tuple[BalanceReading, ...], log: tuple[LogReading, ...], per_unit: int) -> Reconciliation | None:
+    """The first balance against the last one and the last reading of the log; None where either does not say. A plan
+    that pays instead of the wallet still moves the key's counter, so nothing is left out for it."""
+    told = [(reading, spent) for reading in balance if (spent := reading.spent(per_unit)) is not None]
+    read = [reading for reading in log if reading.state == "read"]
+    if len(told) < 2 or not read or told[0][0].adapter != told[-1][0].adapter:
+        return None
+    (first, before), (last, after) = told[0], told[-1]
+    books = read[-1]
+    if after < before or last.at <= first.at or books.truncated_before(first.at):
+        return None
+    unit = any(row.quota is not None for row in books.rows) or books.foreign.quota != 0
+    foreign = Decimal(books.foreign.within_quota) / per_unit if unit else books.foreign.within_amount
+    return Reconciliation(
+        since=first.at,
+        until=last.at,
+        fell=after - before,
+        rows=sum((row.charged(per_unit) for row in books.rows), Decimal(0)),
+        foreign=foreign,
+        foreign_rows=books.foreign.within,
+    )
