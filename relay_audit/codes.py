@@ -5,273 +5,219 @@ A code's texts (claim, other explanations, what would refute it) live in the mes
 
 from __future__ import annotations
 
-from typing import Any, Literal
+from typing import Any
 
-from relay_audit.finding import Basis, Confidence, EvidenceLevel, Finding, Impact, Outcome, Severity
-from relay_audit.words import Frozen
-
-CardId = Literal["backend", "model", "interface", "cost", "run"]
-
-
-class Code(Frozen):
-    check: int
-    card: CardId
-    outcome: Outcome
-    severity: Severity
-    impact: Impact
-    trigger: str
-    """In short, for the generated table."""
-    params: tuple[str, ...] = ()
-    """What its texts may be filled with; a finding gives every one of them."""
-
-
-def _code(
-    check: int, card: CardId, outcome: Outcome, severity: Severity, impact: Impact, trigger: str, *params: str
-) -> Code:
-    return Code(
-        check=check, card=card, outcome=outcome, severity=severity, impact=impact, trigger=trigger, params=params
-    )
-
+from relay_audit.code import Code, code
+from relay_audit.finding import Basis, Confidence, EvidenceLevel, Finding, Outcome, Severity
+from relay_audit.money_codes import MONEY_CODES
 
 CODES: dict[str, Code] = {
-    "channel.matches": _code(
+    "channel.matches": code(
         1, "backend", "match", "info", "none",
         "independent signals agree with the claim; states the smallest share that would have been seen (95 %)",
         "claimed", "channel", "n", "share_bound", "signals",
     ),
-    "channel.mismatch": _code(
+    "channel.mismatch": code(
         1, "backend", "mismatch", "high", "users",
         "at least two independent signals name another channel; one alone: low",
         "claimed", "channel", "n", "of", "signals",
     ),
-    "channel.mixed": _code(
+    "channel.mixed": code(
         1, "backend", "mismatch", "medium", "users",
         "samples of one run name different channels; shares with interval", "claimed", "shares", "n", "signals",
     ),
-    "channel.unknown": _code(
+    "channel.unknown": code(
         1, "backend", "inconclusive", "info", "none", "signals unknown to the knowledge of the day", "n", "shapes",
     ),
-    "channel.signals_contradict": _code(
+    "channel.signals_contradict": code(
         1, "backend", "mismatch", "medium", "users",
         "signals of one answer name different channels (forged or rebuilt)", "n", "of", "pairs",
     ),
-    "channel.id_reminted": _code(
+    "channel.id_reminted": code(
         1, "backend", "mismatch", "low", "none",
         "at least 3 ids of the run outside the vendor's scheme or time window; fewer: inconclusive", "n", "of", "reason",
     ),
-    "channel.id_replayed": _code(
+    "channel.id_replayed": code(
         1, "backend", "mismatch", "medium", "users", "the same id on different requests", "n", "of",
     ),
-    "channel.chained_relay": _code(
+    "channel.chained_relay": code(
         1, "backend", "match", "info", "none", "a second relay behind the first", "via",
     ),
-    "channel.subscription_pool_hint": _code(
+    "channel.subscription_pool_hint": code(
         1, "backend", "inconclusive", "info", "users",
         "`inference_geo: not_available` on a model that officially says `global` (with a contrary claim: low), or several "
         "accounts at the vendor", "n", "of", "signs",
     ),
-    "tokens.match": _code(
+    "tokens.match": code(
         2, "cost", "match", "info", "none", "billed input equals the official count on every text", "n", "offset", "share_bound",
     ),
-    "tokens.template_noise": _code(
+    "tokens.template_noise": code(
         2, "cost", "match", "info", "none", "constant offset of 1 to 8 tokens, slope 1", "n", "offset", "low", "high",
     ),
-    "tokens.inconclusive_offset": _code(
+    "tokens.inconclusive_offset": code(
         2, "cost", "inconclusive", "low", "none", "constant offset of 9 to 49 tokens: never an accusation", "n", "offset",
     ),
-    "tokens.constant_surplus": _code(
+    "tokens.constant_surplus": code(
         2, "cost", "mismatch", "medium", "users",
         "constant offset of at least 50 tokens, spread at most 2 over at least 3 sizes (or three sends of the published "
         "sentence); at least 200: high",
         "n", "surplus", "low", "high", "official", "billed", "per_1000_calls", "condition",
     ),
-    "tokens.proportional_surplus": _code(
+    "tokens.proportional_surplus": code(
         2, "cost", "mismatch", "high", "users", "slope above 1, alike in at least two scripts", "n", "slope", "offset", "percent",
     ),
-    "tokens.tokenizer_differs": _code(
+    "tokens.tokenizer_differs": code(
         2, "cost", "mismatch", "medium", "users", "slopes differ between scripts: another tokenizer", "n", "slopes",
     ),
-    "tokens.intermittent_surplus": _code(
+    "tokens.intermittent_surplus": code(
         2, "cost", "mismatch", "medium", "users", "some samples at zero and others at one constant",
         "n", "of", "surplus", "share_low", "share_high",
     ),
-    "tokens.variable_surplus": _code(
+    "tokens.variable_surplus": code(
         2, "cost", "mismatch", "medium", "users", "surplus non-zero and differing", "n", "low", "high", "depends_on",
     ),
-    "tokens.cache_breakpoint_injected": _code(
+    "tokens.cache_breakpoint_injected": code(
         2, "cost", "mismatch", "medium", "users", "cache fields on a prompt without breakpoints", "n", "of", "cached",
     ),
-    "tokens.deficit": _code(2, "cost", "match", "info", "none", "billed less than the official count", "n", "offset"),
-    "tokens.inconclusive": _code(
+    "tokens.deficit": code(2, "cost", "match", "info", "none", "billed less than the official count", "n", "offset"),
+    "tokens.inconclusive": code(
         2, "cost", "inconclusive", "info", "none", "too few comparable samples, or a control that does not control",
         "n", "reason",
     ),
-    "model.relay_header_admits": _code(
+    "model.relay_header_admits": code(
         3, "model", "mismatch", "critical", "users",
         "a header of the relay names the model it really asked for; info when it is an alias of the same model",
         "requested", "untrusted_upstream", "n", "header",
     ),
-    "model.relay_log_admits_mapping": _code(
+    "model.relay_log_admits_mapping": code(
         3, "model", "mismatch", "critical", "users",
         "the relay's own log names another model upstream; info when it is an alias of the same model",
         "requested", "untrusted_upstream", "n",
     ),
-    "model.matches": _code(
+    "model.matches": code(
         3, "model", "match", "info", "none",
         "a road that tells the claimed model from its siblings was open and agrees", "requested", "roads", "siblings",
     ),
-    "model.not_verifiable": _code(
+    "model.not_verifiable": code(
         3, "model", "inconclusive", "info", "none", "no road that tells it from its siblings was open",
         "requested", "roads", "siblings", "reason",
     ),
-    "model.substituted": _code(
+    "model.substituted": code(
         3, "model", "mismatch", "critical", "users",
         "a second, independent source (error text, log, signature, header, limit and tokenizer) names another model",
         "requested", "untrusted_leaked", "road", "n",
     ),
-    "model.limit_mismatch": _code(
+    "model.limit_mismatch": code(
         3, "model", "mismatch", "medium", "users", "the limit in the error belongs to another model; without a second sign: low",
         "requested", "cap", "expected_cap", "fits",
     ),
-    "model.name_mismatch": _code(
+    "model.name_mismatch": code(
         3, "model", "mismatch", "low", "none", "the returned name differs after normalising dates and prefixes",
         "requested", "untrusted_returned", "n", "of",
     ),
-    "params.matches": _code(
+    "params.matches": code(
         4, "interface", "match", "info", "none",
         "every case that could be compared was refused or honoured as the vendor does", "n", "of",
     ),
-    "params.relay_default": _code(
+    "params.relay_default": code(
         4, "interface", "match", "info", "users",
         "what an honest hop of that software does by default; a need of the buyer makes the verdict `fix_first`",
         "cases", "fields", "software",
     ),
-    "params.illegal_accepted": _code(
+    "params.illegal_accepted": code(
         4, "interface", "mismatch", "medium", "users",
         "the vendor refuses it, the relay answers 200; software unknown and an honest hop of some does it: low", "cases", "n", "of",
     ),
-    "params.clamped": _code(
+    "params.clamped": code(
         4, "interface", "mismatch", "medium", "users", "a value was changed on the way", "cases", "n", "of",
     ),
-    "params.legal_dropped": _code(
+    "params.legal_dropped": code(
         4, "interface", "mismatch", "medium", "users", "a legal field is gone: the answer shows the default instead",
         "cases", "n", "of",
     ),
-    "params.not_honoured": _code(
+    "params.not_honoured": code(
         4, "interface", "mismatch", "medium", "users", "accepted without effect; refused though legal: low", "cases", "n", "of",
     ),
-    "params.rerouted_on_error": _code(
+    "params.rerouted_on_error": code(
         4, "interface", "mismatch", "medium", "users", "an illegal request was answered by another channel or model",
         "cases", "n", "of", "signs",
     ),
-    "params.error_rewritten": _code(
+    "params.error_rewritten": code(
         4, "interface", "match", "info", "integration", "refused with another status or in other words; the meaning is kept",
         "cases", "n", "of",
     ),
-    "params.error_unusable": _code(
+    "params.error_unusable": code(
         4, "interface", "mismatch", "low", "integration",
         "at least three refusals lost status or meaning, and none kept it", "cases", "n", "of",
     ),
-    "media.signer_matches": _code(
+    "media.signer_matches": code(
         5, "backend", "match", "info", "none",
         "the hashes hold and the signing certificate, or its key, is one of a known original (steps 1 and 2)",
         "profile", "how", "known_by", "encoder",
     ),
-    "media.no_credentials": _code(
+    "media.no_credentials": code(
         5, "backend", "inconclusive", "info", "none", "no C2PA in the file; says what the profile expects and whether the rest agrees",
         "profile", "expected", "encoder",
     ),
-    "media.repackaged": _code(
+    "media.repackaged": code(
         5, "backend", "mismatch", "low", "users",
         "differs from the pinned original: a new container around the same stream, or another encoding", "profile", "kind", "differs",
     ),
-    "media.unreadable": _code(
+    "media.unreadable": code(
         5, "backend", "inconclusive", "info", "none",
         "truncated, malformed, a lone fragment, credentials elsewhere, two stores or chains, codes unknown to this version", "reason",
     ),
-    "media.not_checked": _code(
+    "media.not_checked": code(
         5, "backend", "not_run", "info", "none",
         "the C2PA library is not there: the hash over the content was not checked; the signer was", "reason", "signer", "command",
     ),
-    "media.modified_after_signing": _code(
+    "media.modified_after_signing": code(
         5, "backend", "mismatch", "medium", "users", "a hash or the claim's signature does not hold", "parts",
     ),
-    "media.signer_spoofed": _code(
+    "media.signer_spoofed": code(
         5, "backend", "mismatch", "high", "users",
         "a vendor's name on another certificate, while a pinned one of that vendor was valid and the chain ends in no public root; "
         "or a test certificate whose key is public",
         "profile", "why", "untrusted_name",
     ),
-    "media.signer_unknown": _code(
+    "media.signer_unknown": code(
         5, "backend", "inconclusive", "info", "none", "an unknown certificate; says whether name or issuing key are known",
         "profile", "relation", "untrusted_name", "next",
     ),
-    "media.self_hosted_pipeline": _code(
+    "media.self_hosted_pipeline": code(
         5, "backend", "mismatch", "high", "users",
         "a ComfyUI workflow that loads model weights; without weights, or under a known signature: inconclusive",
         "carrier", "nodes", "untrusted_models",
     ),
-    "media.label_mismatch": _code(
+    "media.label_mismatch": code(
         5, "backend", "mismatch", "low", "users", "the label of generated content is not as on an original", "profile", "expected", "found",
     ),
-    "billing.matches": _code(
-        6, "cost", "match", "info", "none",
-        "every joined row recomputes to its charge from the usage we saw and the row's own ratios", "n", "charged",
-    ),
-    "billing.overcharged": _code(
-        6, "cost", "mismatch", "high", "users",
-        "charged more than the usage we saw and the row's own ratios give", "n", "charged", "recomputed", "difference",
-    ),
-    "billing.undercharged": _code(
-        6, "cost", "match", "info", "none", "charged less than the usage and the row's own ratios give", "n", "difference",
-    ),
-    "billing.log_unavailable": _code(
-        6, "cost", "inconclusive", "info", "none", "no per-call log with this key, or an empty one: no information", "reason",
-    ),
-    "billing.log_unsafe_to_read": _code(
-        6, "cost", "inconclusive", "info", "none", "the log answers only to a key in the URL, which is refused", "software",
-    ),
-    "billing.foreign_rows": _code(
-        6, "cost", "match", "info", "none", "other traffic on the same key; a count, a sum and a time span", "count",
-    ),
-    "billing.log_truncated": _code(
-        6, "cost", "match", "info", "none", "the log shows only its newest 1,000 rows", "rows",
-    ),
-    "billing.settlement_pending": _code(
-        6, "cost", "match", "info", "none", "rows were still missing after the bounded wait", "n", "of", "waited_s",
-    ),
-    "billing.unmatched_rows": _code(
-        6, "cost", "match", "info", "none", "rows that could be ours and fit no exchange, or more than one", "n",
-    ),
-    "billing.gated_at_till": _code(
-        6, "cost", "inconclusive", "info", "none", "a reserve was refused before any upstream call; says which price it leaked",
-        "needed", "per_mtok",
-    ),
-    "run.unconfirmed_send": _code(
+    **MONEY_CODES,
+    "run.unconfirmed_send": code(
         0, "run", "inconclusive", "info", "none", "a request that may have been delivered and has no outcome: never sent again",
         "n", "settled", "at_most",
     ),
-    "run.gated_client": _code(
+    "run.gated_client": code(
         0, "run", "inconclusive", "info", "none", "the relay admits only certain clients; their identity is not borrowed", "status",
     ),
-    "run.unreachable": _code(0, "run", "inconclusive", "info", "none", "the relay did not answer", "failure"),
-    "run.unstable": _code(
+    "run.unreachable": code(0, "run", "inconclusive", "info", "none", "the relay did not answer", "failure"),
+    "run.unstable": code(
         0, "run", "inconclusive", "info", "none", "three chargeable requests in a row failed, or most of them", "n", "of",
     ),
-    "run.budget_limited": _code(
+    "run.budget_limited": code(
         0, "run", "inconclusive", "info", "none", "a stage ended early because of money", "reason", "sent", "planned",
     ),
-    "run.clock_skew": _code(
+    "run.clock_skew": code(
         0, "run", "inconclusive", "info", "none", "our clock and the relay's Date differ by more than two minutes", "seconds",
     ),
-    "run.foreign_secret_seen": _code(
+    "run.foreign_secret_seen": code(
         0, "run", "inconclusive", "info", "none", "a secret that is not ours stood in an answer; kept as kind and hash", "kinds",
     ),
-    "run.hostile_response": _code(
+    "run.hostile_response": code(
         0, "run", "mismatch", "low", "integration", "an answer hit a limit of size, time, depth or form; contained", "n", "kinds",
     ),
-    "run.key_echoed": _code(0, "run", "mismatch", "medium", "users", "the relay returned our key in an answer", "n"),
-    "run.probe_error": _code(
+    "run.key_echoed": code(0, "run", "mismatch", "medium", "users", "the relay returned our key in an answer", "n"),
+    "run.probe_error": code(
         0, "run", "error", "info", "none", "an assessor failed; the others still ran", "assessor",
     ),
 }  # fmt: skip

@@ -5,7 +5,7 @@ from __future__ import annotations
 from decimal import Decimal
 from typing import Any, Literal
 
-from relay_audit.books import BalanceReading, LogReading, RateReading, UsageReading
+from relay_audit.books import BalanceReading, LogReading, PriceReading, RateReading, UsageReading
 from relay_audit.clock import Clock
 from relay_audit.events import Actor, Event, EventType
 from relay_audit.evidence import RunStatus
@@ -19,6 +19,7 @@ from relay_audit.words import Frozen, Side, compact, money
 
 READING_KINDS: dict[type[Frozen], str] = {
     LogReading: "log", BalanceReading: "balance", UsageReading: "usage", RateReading: "rate",
+    PriceReading: "prices",
 }  # fmt: skip
 MoneyMove = Literal["settled", "released", "unconfirmed"]
 
@@ -86,7 +87,7 @@ class Recorder:
         """What the relay's own books say an exchange cost."""
         self.note("charge.observed", {"exchange": exchange_id, "amount": money(amount), "basis": basis}, actor="relay")
 
-    def reading(self, value: LogReading | BalanceReading | UsageReading | RateReading) -> None:
+    def reading(self, value: LogReading | BalanceReading | UsageReading | RateReading | PriceReading) -> None:
         """What one look into the relay's own books said."""
         kind = READING_KINDS[type(value)]
         self.note("reading.recorded", {"kind": kind}, self.blob(value), "relay")

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from decimal import Decimal
 from typing import Any
 
-from relay_audit.books import BalanceReading, LogReading, RateReading, SiteFacts, UsageReading
+from relay_audit.books import BalanceReading, LogReading, PriceReading, RateReading, SiteFacts, UsageReading
 from relay_audit.errors import StoreError, Unfinished
 from relay_audit.events import Event
 from relay_audit.evidence import ApprovalFacts, Evidence, RunStatus, TargetFacts, VendorAnswer, Withdrawal
@@ -52,6 +52,7 @@ class History:
     balance: list[BalanceReading] = field(default_factory=list)
     usage: list[UsageReading] = field(default_factory=list)
     rates: list[RateReading] = field(default_factory=list)
+    prices: list[PriceReading] = field(default_factory=list)
     refusals_ended: str = ""
     """Why some refusals were not sent; empty while all may go on."""
     ended_lanes: set[str] = field(default_factory=set)
@@ -134,6 +135,7 @@ class History:
             rates=tuple(self.rates),
             replies=tuple(self.replies),
             withdrawn=tuple(self.withdrawn),
+            prices=tuple(self.prices),
         )
 
 
@@ -259,6 +261,8 @@ def _reading(history: History, event: Event) -> None:
             history.usage.append(UsageReading.model_validate(value))
         case "rate":
             history.rates.append(RateReading.model_validate(value))
+        case "prices":
+            history.prices.append(PriceReading.model_validate(value))
 
 
 def _answer(history: History, event: Event) -> None:

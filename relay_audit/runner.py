@@ -18,6 +18,7 @@ from relay_audit.lanes import Lanes
 from relay_audit.plan import Step
 from relay_audit.quote import Approval, Line, StepPrice, charge_of
 from relay_audit.recorder import Recorder, as_exchange
+from relay_audit.second_look import look_again
 from relay_audit.settlement import Settlement
 from relay_audit.transport import Answer, Outgoing
 from relay_audit.usage import read_usage
@@ -41,6 +42,7 @@ class Runner:
         await self.settlement.before()
         stopped = await self._both_lanes(approval)
         await asyncio.gather(self._official("after"), self.settlement.after())
+        await look_again(self.settlement)
         self.recorder.note("run.completed", {"stopped": stopped})
 
     async def _both_lanes(self, approval: Approval) -> str:

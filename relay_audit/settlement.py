@@ -66,6 +66,13 @@ class Settlement:
         await self.books.usage("after")
         await self.books.rate("after")
 
+    async def read_again(self) -> None:
+        """The log and the balance once more, where something is open at the end."""
+        reading = await self._read_log("again")
+        if reading is not None and reading.state == "read":
+            self._write_charges(reading, loose_rows=True)
+        await self._read_balance("after")
+
     async def charges_of(self, exchanges: list[Exchange]) -> dict[str, Decimal]:
         """What the books say some refusals cost, in site dollars, by one reading; what cannot be known now is absent. A
         refusal without a row cost nothing; an accepted call without one is waited for, once."""

@@ -25,6 +25,11 @@ ON_THE_WIRE = ("honest", "honest_flaky_25", "honest_log_late", "hidden_508", "be
 """What goes over real HTTP in the light suite; everything does with the seeds."""
 
 
+def seen_by(name: str, **only: object) -> dict[str, object]:
+    """What of the target file lets an audit meet the scenario."""
+    return {"profile": SCENARIOS[name].profile, **only} if SCENARIOS[name].profile else only
+
+
 def expected(name: str, *, official: bool) -> frozenset[str] | None:
     row = SCENARIOS[name]
     return row.expect if official else row.expect_no_key
@@ -35,7 +40,7 @@ def expected(name: str, *, official: bool) -> frozenset[str] | None:
 def test_each_scenario_gives_exactly_its_findings(name: str, official: bool, tmp_path: Path) -> None:
     wanted = expected(name, official=official)
     for seed in range(SEEDS_HERE):
-        audited = in_process(name, seed, tmp_path, official=official)
+        audited = in_process(name, seed, tmp_path, official=official, **seen_by(name))
         assert audited.error is None
         if wanted is not None:
             assert audited.codes == wanted, f"seed {seed}"
@@ -77,7 +82,7 @@ def test_an_honest_relay_is_accused_of_nothing(name: str, tmp_path: Path) -> Non
     """A hundred seeds at the seam for the engine's checks, forty more with all checks: no finding above info."""
     for seed in range(100, 100 + SEEDS_CI + SEEDS_WHOLE):
         only = {"checks": ENGINE} if seed < 100 + SEEDS_CI else {}
-        audited = in_process(name, seed, tmp_path / str(seed), **only)
+        audited = in_process(name, seed, tmp_path / str(seed), **seen_by(name, **only))
         assert audited.error is None
         assert audited.codes == set(), f"seed {seed}"
     bounds = [f"0 of {n}, 95 % upper bound {share_interval(0, n)[1]:.1%}" for n in (SEEDS_CI, SEEDS_WHOLE)]
@@ -89,7 +94,7 @@ def test_an_honest_relay_is_accused_of_nothing(name: str, tmp_path: Path) -> Non
 def test_over_http_with_more_seeds(name: str, tmp_path: Path) -> None:
     for seed in range(10, 10 + SEEDS_HTTP):
         with serve(name, seed=seed, pace=0) as served:
-            audited = over_http(served, tmp_path / str(seed))
+            audited = over_http(served, tmp_path / str(seed), **seen_by(name))
         assert audited.codes == SCENARIOS[name].expect, f"seed {seed}"
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from decimal import Decimal
 
 from relay_audit.assess.billing_arithmetic import Judged
@@ -31,7 +31,8 @@ def facts(
     evidence: Evidence, knowledge: Knowledge, bill: Bill, done: tuple[Judged, ...], balance: State
 ) -> tuple[str, ...]:
     """Why these charges are what they are, each by its name."""
-    return tuple(dict.fromkeys([*_of_price(evidence, knowledge, done), *_of_books(evidence, bill, balance)]))
+    rows = [name for name, holds in KINDS if any(holds(item) for item in done)]
+    return tuple(dict.fromkeys([*_of_price(evidence, knowledge, done), *rows, *_of_books(evidence, bill, balance)]))
 
 
 def _of_price(evidence: Evidence, knowledge: Knowledge, done: tuple[Judged, ...]) -> Iterator[str]:
@@ -49,20 +50,18 @@ def _of_price(evidence: Evidence, knowledge: Knowledge, done: tuple[Judged, ...]
             yield "published_markup"
     if any(c.lower for c in compared):
         yield "below_published"
-    if any(item.usage.cache_read and item.tariff.cache_read < 1 for item in done):
-        yield "cache_discount"
-    if any(item.tariff.fixed is not None for item in done):
-        yield "fixed_price"
-    if any(item.tariff.expression for item in done):
-        yield "price_expression"
-    if any(item.tariff.surcharge for item in done):
-        yield "tool_surcharge"
-    if any(item.tariff.factor != 1 for item in done):
-        yield "further_multiplier"
-    if any(item.difference for item in done):
-        yield "rounding"
-    if any(_at_minimum(item) for item in done):
-        yield "minimum_charge"
+
+
+KINDS: tuple[tuple[str, Callable[[Judged], bool]], ...] = (
+    ("cache_discount", lambda item: bool(item.usage.cache_read) and item.tariff.cache_read < 1),
+    ("fixed_price", lambda item: item.tariff.fixed is not None),
+    ("price_expression", lambda item: bool(item.tariff.expression)),
+    ("tool_surcharge", lambda item: bool(item.tariff.surcharge)),
+    ("further_multiplier", lambda item: item.tariff.factor != 1),
+    ("rounding", lambda item: bool(item.difference)),
+    ("minimum_charge", lambda item: _at_minimum(item)),
+)
+"""Facts of a single row."""
 
 
 def _at_minimum(item: Judged) -> bool:

@@ -46,8 +46,8 @@ def output_bound(step: Step, exchange: Exchange, pack: Pack, reads: Mapping[str,
     limit was bounded by another one."""
     limit, lines = step.output_limit, asked_for(step)
     usage = read_usage(exchange, pack)
-    if limit is None or not lines or usage is None:
-        return "unclear"
+    if limit is None or not lines or usage is None or not written(exchange, pack).strip():
+        return "unclear"  # an empty answer was bounded by nothing that can be seen
     if all(line in written(exchange, pack) for line in lines[-3:]) or usage.output > limit + SLACK:
         return "not_honoured"
     if reads and not _as_read(exchange, reads):

@@ -2,50 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from decimal import Decimal
-from typing import Literal, NamedTuple
 
 from relay_audit.lab.knobs import Knobs
+from relay_audit.lab.money_scenarios import MONEY
+from relay_audit.lab.scenario import Kind, Scenario, Title
+from relay_audit.lab.scenario import row as _row
 
-Kind = Literal["honest", "ambiguous", "fault", "hostile"]
-
-
-class Title(NamedTuple):
-    en: str
-    zh: str
-
-
-@dataclass(frozen=True)
-class Scenario:
-    name: str
-    title: Title
-    kind: Kind
-    knobs: Knobs
-    expect: frozenset[str]
-    """Finding codes above info, no more and no fewer: claimed channel `anthropic`, with an official key."""
-    expect_no_key: frozenset[str] | None
-    """The same without an official key; None where a run of three sends may or may not meet the fault."""
-    notes: str = ""
-    model: str = ""
-    """What is bought; empty means the dialect's usual model."""
-
-
-def _row(
-    kind: Kind,
-    name: str,
-    en: str,
-    zh: str,
-    knobs: Knobs,
-    expect: str = "",
-    *,
-    no_key: str | None = "=",
-    notes: str = "",
-) -> Scenario:
-    codes = frozenset(expect.split())
-    without = None if no_key is None else codes if no_key == "=" else frozenset(no_key.split())
-    return Scenario(name, Title(en, zh), kind, knobs, codes, without, notes)
-
+__all__ = ["SCENARIOS", "Kind", "Scenario", "Title"]
 
 _HONEST = (
     _row("honest", "honest", "an honest relay", "老实的中转站", Knobs()),
@@ -241,4 +205,6 @@ _HOSTILE = (
     _row("hostile", "unreachable", "nothing listens at the address", "地址上没有服务", Knobs(hostile="unreachable")),
 )  # fmt: skip
 
-SCENARIOS: dict[str, Scenario] = {row.name: row for row in (*_HONEST, *_CHANNELS, *_FAULTS, *_PARAMETERS, *_HOSTILE)}
+SCENARIOS: dict[str, Scenario] = {
+    row.name: row for row in (*_HONEST, *_CHANNELS, *_FAULTS, *_PARAMETERS, *MONEY, *_HOSTILE)
+}

@@ -28,6 +28,8 @@ CALLERS_ROOM = 600
 CUT_WIDTHS = (160, 80, 40)
 """Characters of a text, round by round, where the short form would grow too long."""
 SHORT_FIELDS = ("id", "code", "check", "outcome", "severity", "impact", "confidence")
+SPARED_FIELDS = ("impact", "confidence", "check")
+"""What the lightest findings go without where dozens of them would not fit otherwise; the code says it too."""
 COMMANDS = {
     "approve": "relay-audit status {run_id}",
     "send_report": "relay-audit report {run_id} --for vendor",
@@ -173,11 +175,16 @@ def _plain(value: dict[str, Any]) -> dict[str, Any]:
 
 def _fitted(result: dict[str, Any]) -> dict[str, Any]:
     """Every finding above info stays. Should the object still be too long, its texts are cut, further each round; then
-    the inconclusive findings of no weight leave from the end, and are counted."""
+    the inconclusive findings of no weight leave from the end, and are counted; the last resort is fewer fields."""
     plain = _cut_to_fit(_plain(result))
     while _too_long(plain) and (light := [f for f in plain["findings"] if f["severity"] == "info"]):
         plain["findings"] = [f for f in plain["findings"] if f is not light[-1]]
         plain["findings_omitted"] += 1
+    for item in reversed(plain["findings"]):
+        if not _too_long(plain):
+            break
+        for name in SPARED_FIELDS:
+            item.pop(name, None)
     return plain
 
 

@@ -20,7 +20,10 @@ from relay_audit.verdict import Card, Verdict, all_checks
 from relay_audit.words import money
 
 PARTS = ("title", "claim", "means", "not_proven", "other", "refuted")
-AMOUNTS = frozenset({"per_1000_calls", "charged", "recomputed", "difference", "at_most"})
+AMOUNTS = frozenset({
+    "per_1000_calls", "charged", "recomputed", "difference", "at_most", "published_rate", "charged_rate", "refunded", "held",
+    "told", "log",
+})  # fmt: skip
 """Parameters that are money in the quote's currency."""
 VALUE_TABLES = ("coverage.reason", "stop", "word")
 """Where a parameter that is a word is looked up; a word of nobody's is shown as it is."""

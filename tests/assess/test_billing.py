@@ -6,7 +6,8 @@ import datetime as dt
 
 import pytest
 
-from relay_audit.assess.billing import assess_billing, recompute
+from relay_audit.assess.billing import assess_billing
+from relay_audit.assess.billing_tariff import recompute
 from relay_audit.books import ForeignRows, LogReading, LogRow, SiteFacts
 from relay_audit.evidence import Evidence
 from relay_audit.finding import Finding
@@ -83,8 +84,6 @@ def test_arithmetic(usage, other, quota):
 @pytest.mark.parametrize(
     "other",
     [
-        {"model_price": 0.5},
-        {"model_price": 0},
         {"billing_mode": "tiered_expr"},
         {"expr_b64": "eA=="},
         {"is_task": True},
@@ -92,7 +91,6 @@ def test_arithmetic(usage, other, quota):
         {"violation_fee": 2},
         {"image_ratio": 2},
         {"audio_ratio": 3},
-        {"billing_source": "subscription"},
         {"model_ratio": None},
         {"group_ratio": "much"},
         {"completion_ratio": True},
@@ -119,6 +117,9 @@ def test_a_row_without_its_ratios_is_not_judged():
         recompute(row(other={k: v for k, v in RATIOS.items() if k != "model_price"}), Usage(input=18, output=4)) == 38
     )
     assert priced(Usage(input=10, output=7), billing_source="wallet") == 45
+    assert priced(Usage(input=10, output=7), billing_source="subscription") == 45
+    assert priced(Usage(input=10, output=7), model_price=0.5) == 250_000
+    assert priced(Usage(input=10, output=7), model_price=0) == 45
 
 
 # Findings
@@ -153,7 +154,8 @@ def test_rows_that_come_out_match_and_one_unit_is_rounding(quotas):
         "supporting",
         "relay_word",
     )
-    assert found.params == {"n": 3, "charged": "0.000228"}
+    named = "nothing_special" if quotas == (38, 38, 38) else "rounding"
+    assert found.params == {"n": 3, "charged": "0.000228", "facts": [named], "not_judged": 0}
     assert found.exchanges == ("X0001", "X0002", "X0003")
 
 
@@ -165,7 +167,13 @@ def test_two_units_more_are_charged_too_much():
         "high",
         "strong",
     )
-    assert found.params == {"n": 1, "charged": "0.00008", "recomputed": "0.000076", "difference": "0.000004"}
+    assert found.params == {
+        "n": 1,
+        "charged": "0.00008",
+        "recomputed": "0.000076",
+        "difference": "0.000004",
+        "cause": "arithmetic",
+    }
     assert (found.expected, found.observed, found.exchanges) == ({"quota": 38}, {"quota": 40}, ("X0001",))
 
 
@@ -247,7 +255,7 @@ def test_what_an_earlier_reading_said_outlives_a_later_refusal():
 def test_nothing_asked_or_nothing_answered_says_nothing():
     assert judged() == []
     assert judged(read(state="not_asked")) == []
-    assert judged(three(38, 38, 38), status=500) == []
+    assert judged(read(state="empty"), status=500) == []
     assert codes(judged(read(state="not_asked"), three(38, 38, 38))) == ["billing.matches"]
 
 

@@ -400,7 +400,12 @@ def channel_agrees(run: Evidence) -> tuple[Finding, ...]:
 
 def bill_agrees(run: Evidence) -> tuple[Finding, ...]:
     return (
-        finding("billing.matches", {"n": 6, "charged": "0.006744"}, exchanges=sent_to_relay(run), basis="relay_word"),
+        finding(
+            "billing.matches",
+            {"n": 6, "charged": "0.006744", "facts": ["nothing_special"], "not_judged": 0},
+            exchanges=sent_to_relay(run),
+            basis="relay_word",
+        ),
     )
 
 
@@ -437,6 +442,28 @@ LONG = {
 SAMPLE_VALUES: dict[str, Any] = {
     **LONG,
     "n": 12,
+    "facts": ["group_ratio", "rounding"],
+    "not_judged": 1,
+    "cause": "tokens",
+    "published_rate": "2",
+    "charged_rate": "2.4",
+    "factor": "1.2",
+    "hours": "03:00-04:00 UTC (11:00-12:00 UTC+8)",
+    "published": "0.3",
+    "charged_ratio": "0.36",
+    "untrusted_groups": [HOSTILE],
+    "statuses": [400, 529],
+    "held": "0.001",
+    "since": "03:00:00",
+    "until": "03:00:12",
+    "refunded": "0.01",
+    "delay_s": 12,
+    "tier": "1080p, 5 s",
+    "written": 800,
+    "read": 0,
+    "endpoint": "usage",
+    "told": "0.02",
+    "log": "0.01",
     "cases": ["temperature_range", "unknown_field"],
     "fields": ["temperature"],
     "signs": ["model"],
