@@ -68,10 +68,11 @@ class Settlement:
 
     async def read_again(self) -> None:
         """The log and the balance once more, where something is open at the end."""
-        reading = await self._read_log("again")
+        reading = await self.books.log("again", leave=LEAVE_BALANCE)
         if reading is not None and reading.state == "read":
             self._write_charges(reading, loose_rows=True)
-        await self._read_balance("after")
+        await self.books.balance("after", leave=LEAVE_BALANCE)
+        await self.books.usage("after")
 
     async def charges_of(self, exchanges: list[Exchange]) -> dict[str, Decimal]:
         """What the books say some refusals cost, in site dollars, by one reading; what cannot be known now is absent. A

@@ -51,7 +51,9 @@ def against_balance(
 
 
 def _others(evidence: Evidence, balance: Reconciliation) -> bool:
-    """Other traffic in the span, or so shortly before it that its charges may have come in later."""
+    """Other traffic in the span, our own other runs among it, or so shortly before that its charges came in later."""
+    if any(reading.own_earlier for reading in evidence.log):
+        return True
     seen = [r.foreign.last for r in evidence.log if r.foreign.last is not None]
     return balance.foreign_rows > 0 or any(moment >= balance.since - QUIET for moment in seen)
 

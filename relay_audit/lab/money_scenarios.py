@@ -18,8 +18,8 @@ FAULTS: tuple[Scenario, ...] = (
         "rows at 1.5 times the published price",
         "按公布价的 1.5 倍扣费",
         Knobs(money=Money(hidden_markup=Decimal("1.5"))),
-        "billing.price_differs_from_published billing.ratio_differs_from_claim",
-        notes="the multiple of the official list is above the claimed one as well",
+        "billing.price_differs_from_published",
+        notes="the group's ratio is the claimed one: only the model's price differs from the list",
     ),
     row(
         "fault",
