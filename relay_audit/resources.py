@@ -29,6 +29,12 @@ def folder(name: str) -> Traversable:
     )
 
 
+def skill_folder() -> Traversable:
+    """The installable skill, where agents that look into installed packages find it too. Raises `ResourceNotFound`."""
+    inside = files("relay_audit").joinpath(".agents", "skills", "relay-audit")
+    return inside if inside.is_dir() else folder("skills/relay-audit")
+
+
 def checkout() -> Path:
     """The folder that holds the package: the repository's root when run from a checkout."""
     return Path(__file__).resolve().parent.parent

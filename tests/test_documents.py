@@ -185,8 +185,8 @@ def test_the_stub_for_agents():
     assert len(fields["description"]) <= 1024
     assert all(word in fields["description"] for word in ("中转站", "验货", "relay"))
     assert re.search(r"^metadata:\n  internal: true$", front, re.MULTILINE)
-    assert all(f"relay-audit {command}" in body for command in ("status", "quote", "approve", "resume"))
-    assert "never passes\n   `--max-usd`" in body
+    assert all(f"relay-audit {command}" in body for command in ("skill show", "skill install"))
+    assert "an agent never does" in body
 
 
 def test_a_probe_may_name_every_assessor():

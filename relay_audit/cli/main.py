@@ -11,7 +11,7 @@ import typer
 from typer.exceptions import TyperException
 
 from relay_audit import __version__
-from relay_audit.cli import calibration, film, keep, laboratory, look, options, shelf
+from relay_audit.cli import agents, calibration, film, keep, laboratory, look, options, shelf
 from relay_audit.cli.console import emit, interactive, language, prepare_streams, say
 from relay_audit.cli.flow import Invocation, approval_needed, begun, report_error, resume, run_targets
 from relay_audit.cli.options import amount, key_from, permissions, severity, targets_from
@@ -34,6 +34,7 @@ app = typer.Typer(
 app.add_typer(shelf.probes, name="probes")
 app.add_typer(shelf.fingerprints, name="fingerprints")
 app.add_typer(calibration.baseline, name="baseline")
+app.add_typer(agents.group, name="skill")
 
 
 def _version(value: bool) -> None:
