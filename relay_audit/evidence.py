@@ -12,7 +12,7 @@ from relay_audit.books import BalanceReading, LogReading, LogRow, PriceReading, 
 from relay_audit.exchange import Exchange
 from relay_audit.ledger import Ledger
 from relay_audit.pack import Pack
-from relay_audit.plan import Plan
+from relay_audit.plan import Plan, Step
 from relay_audit.quote import ApprovalChannel, Quote
 from relay_audit.target import Claim
 from relay_audit.words import Frozen
@@ -127,11 +127,20 @@ class Evidence(Frozen):
         return tuple(exchange for exchange in self.generations() if exchange.step not in refusals)
 
     def routed(self) -> tuple[Exchange, ...]:
-        """Relay exchanges that show where requests go: without refusals that were answered, since a fallback may have done it."""
-        refusals = {step.id for step in self.plan.steps if step.refusal} if self.plan else set()
+        """Relay exchanges that show where requests go: without refusals that were answered, since a fallback may have done it,
+        and without those that went nowhere, since a relay answers for its own keys and names itself."""
+        steps = self.plan.steps if self.plan else ()
+        refusals = {step.id for step in steps if step.refusal}
+        nowhere = {step.id for step in steps if step.key == "made_up" or self._names_another(step)}
         return tuple(
-            exchange for exchange in self.generations() if exchange.status != 200 or exchange.step not in refusals
+            exchange
+            for exchange in self.generations()
+            if exchange.step not in nowhere and (exchange.status != 200 or exchange.step not in refusals)
         )
+
+    def _names_another(self, step: Step) -> bool:
+        """Whether a step asks for a model that is not the one on sale."""
+        return "model" in step.body and step.body["model"] not in (self.target.model, self.target.official_model)
 
     def own_rows(self) -> tuple[LogRow, ...]:
         """The rows of the last reading of the log that worked."""

@@ -110,7 +110,7 @@ def all_checks(coverage: tuple[Coverage, ...]) -> tuple[Coverage, ...]:
     return tuple(said.get(c) or Coverage(check=c, state="not_run", reason="not_recorded") for c in range(1, 7))
 
 
-CUT_SHORT = ("books_unreadable",)
+CUT_SHORT = ("books_unreadable", "cut_short")
 """Reasons for which a check ran in part only."""
 
 

@@ -100,8 +100,21 @@ def _channel(samples: list[Sample], evidence: Evidence, way: dict[str, Any]) -> 
     return [*(f for f in found if f.outcome != "match"), _doubt(doubted, samples)]
 
 
-def _by_names(samples: list[Sample], evidence: Evidence, way: dict[str, Any]) -> list[Finding]:
+FEW_REFUSALS = 3
+"""So many refusals must name another channel than the answers do: a relay retries elsewhere what one channel refuses."""
+
+
+def _heard(samples: list[Sample], evidence: Evidence) -> list[Sample]:
+    """Samples that name a channel; refusals that say otherwise than all answers count only where there are several."""
     named = [s for s in samples if s.named]
+    served = {e.id for e in evidence.answers() if e.status == 200}
+    said = frozenset().union(*(s.named for s in named if s.exchange in served))
+    stray = [s for s in named if s.exchange not in served and said and not s.named & said]
+    return [s for s in named if s not in stray] if len(stray) < FEW_REFUSALS else named
+
+
+def _by_names(samples: list[Sample], evidence: Evidence, way: dict[str, Any]) -> list[Finding]:
+    named = _heard(samples, evidence)
     if not named:
         return [_unknown(samples, way)]
     claimed = evidence.target.claim.channel

@@ -6,6 +6,7 @@ from relay_audit.evidence import Evidence
 from relay_audit.exchange import Exchange
 from relay_audit.finding import Coverage, Finding
 from relay_audit.gate import is_gated
+from relay_audit.verdict import CORE
 
 
 def cover(evidence: Evidence, findings: tuple[Finding, ...]) -> tuple[Coverage, ...]:
@@ -44,7 +45,16 @@ def _judged(check: int, findings: tuple[Finding, ...], evidence: Evidence) -> Co
         return Coverage(check=check, state="no_information", reason="unknown_signals")
     if all(f.code == "model.not_verifiable" for f in own):
         return Coverage(check=check, state="no_information", reason=str(own[0].params["reason"]))
+    if check in CORE and _cut_short(evidence):
+        return Coverage(check=check, state="run", reason="cut_short")
     return Coverage(check=check, state="run", reason=evidence.target.no_counter_reason if check == 2 else "")
+
+
+def _cut_short(evidence: Evidence) -> bool:
+    """A run that ended before half of its first texts were answered: three good answers are no clean line."""
+    texts = [s.id for s in evidence.plan.chargeable() if s.stage == "probe"] if evidence.plan else []
+    answered = sum(e is not None and e.status == 200 for e in map(evidence.of_step, texts))
+    return bool(evidence.stopped) and 2 * answered < len(texts)
 
 
 def _parameters(own: list[Finding], evidence: Evidence) -> Coverage:

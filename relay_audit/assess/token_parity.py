@@ -9,49 +9,21 @@ Thresholds are the contract's: up to 8 is template noise, 9 to 49 is inconclusiv
 from __future__ import annotations
 
 import datetime as dt
-from dataclasses import dataclass
 from functools import partial
 from statistics import median
 
-from relay_audit.bounds import Line, fit, percent, share_interval, unseen_share
+from relay_audit.assess.token_spread import HIGH, MIN_SIZES, NOISE, SPREAD, SURPLUS, Sample, ids_of, range_of, varying
+from relay_audit.bounds import percent, unseen_share
 from relay_audit.codes import finding
 from relay_audit.evidence import Evidence
 from relay_audit.exchange import Exchange, pointer, whole_number
 from relay_audit.finding import Basis, Confidence, Finding
 from relay_audit.fingerprint import Knowledge
 from relay_audit.plan import Step
-from relay_audit.prompt_text import has_system
 from relay_audit.usage import Usage, read_usage
 from relay_audit.words import money
 
-NOISE, SURPLUS, SPREAD, HIGH = 8, 50, 2, 200
-SLOPE_NOISE = 0.05
-"""A slope this near to 1, or two slopes this near to each other, are alike."""
 CONTROL_WINDOW = dt.timedelta(minutes=15)
-MIN_SIZES = 3
-
-
-@dataclass(frozen=True)
-class Sample:
-    """One text: what the vendor counts for it and what the relay billed for it."""
-
-    step: Step
-    exchange: str
-    official: int
-    usage: Usage
-    controls: tuple[str, ...]
-    """The exchanges on which the official number rests."""
-    user_agent: str = ""
-    """As it was sent."""
-
-    @property
-    def surplus(self) -> int:
-        return self.usage.billed_input - self.official
-
-    def factor(self, name: str) -> str:
-        if name == "system":
-            return str(has_system(self.step.body))
-        return self.user_agent if name == "user_agent" else str(self.step.factors.get(name, ""))
 
 
 def assess_token_parity(evidence: Evidence, knowledge: Knowledge) -> list[Finding]:
@@ -83,8 +55,13 @@ def _against_counter(
             refused.append(control)
         else:
             agent = next((value for name, value in exchange.request.headers if name.lower() == "user-agent"), "")
-            samples.append(Sample(step, exchange.id, control[0], usage, control[1], agent))
+            samples.append(Sample(step, exchange.id, control[0], usage, control[1], agent, _shape(exchange)))
     return samples, refused
+
+
+def _shape(exchange: Exchange) -> frozenset[str]:
+    usage = pointer(exchange.answer(), "/usage")
+    return frozenset(map(str, usage)) if isinstance(usage, dict) else frozenset()
 
 
 def _control(evidence: Evidence, step: Step, exchange: Exchange) -> tuple[int, tuple[str, ...]] | str:
@@ -121,32 +98,23 @@ def _judge(
         reason = max(set(refused), key=refused.count) if refused else "too_few_answers"
         return [_inconclusive(samples, reason, basis)] if samples or refused else []
     found = [] if evidence.pack.usage.automatic_cache else _cache_breakpoints(samples, basis)
-    low, high = _range(samples)
+    low, high = range_of(samples)
     if high - low <= SPREAD:
         return [*found, _constant(samples, evidence, basis, confidence)]
-    return [*found, *_varying(samples, basis)]
-
-
-def _range(samples: list[Sample]) -> tuple[int, int]:
-    surpluses = [sample.surplus for sample in samples]
-    return min(surpluses), max(surpluses)
-
-
-def _ids(samples: list[Sample]) -> tuple[str, ...]:
-    return tuple(dict.fromkeys([s.exchange for s in samples] + [c for s in samples for c in s.controls]))
+    return [*found, *varying(samples, basis)]
 
 
 def _inconclusive(samples: list[Sample], reason: str, basis: Basis) -> Finding:
-    return finding("tokens.inconclusive", {"n": len(samples), "reason": reason}, exchanges=_ids(samples), basis=basis)
+    return finding("tokens.inconclusive", {"n": len(samples), "reason": reason}, exchanges=ids_of(samples), basis=basis)
 
 
 def _constant(samples: list[Sample], evidence: Evidence, basis: Basis, confidence: Confidence) -> Finding:
-    low, high = _range(samples)
+    low, high = range_of(samples)
     offset = int(median(s.surplus for s in samples))
     n = len(samples)
     speak = partial(
         finding,
-        exchanges=_ids(samples),
+        exchanges=ids_of(samples),
         basis=basis,
         confidence=confidence,
         expected={"offset": f"0 to {NOISE}"},
@@ -187,138 +155,8 @@ def _cache_breakpoints(samples: list[Sample], basis: Basis) -> list[Finding]:
     if not hits:
         return []
     params = {"n": len(hits), "of": len(samples), "cached": max(s.usage.cached for s in hits)}
-    return [finding("tokens.cache_breakpoint_injected", params, exchanges=_ids(hits), basis=basis, confidence="strong",
+    return [finding("tokens.cache_breakpoint_injected", params, exchanges=ids_of(hits), basis=basis, confidence="strong",
                     expected={"cached": 0}, observed={"cached": params["cached"]})]  # fmt: skip
-
-
-def _varying(samples: list[Sample], basis: Basis) -> list[Finding]:
-    if (name := _conditional(samples)) is not None:
-        return [_conditional_finding(name, samples, basis)]
-    if (sometimes := _intermittent(samples)) is not None:
-        return [_intermittent_finding(sometimes, samples, basis)]
-    low, high = _range(samples)
-    if max(abs(low), abs(high)) <= NOISE:
-        params = {"n": len(samples), "offset": int(median(s.surplus for s in samples)), "low": low, "high": high}
-        return [finding("tokens.template_noise", params, exchanges=_ids(samples), basis=basis, confidence="supporting")]
-    return _sloped(samples, basis)
-
-
-def _conditional(samples: list[Sample]) -> str | None:
-    """The factor under whose levels the surplus is constant, though it differs between them."""
-    for name in ("system", "user_agent"):
-        levels: dict[str, list[Sample]] = {}
-        for sample in samples:
-            levels.setdefault(sample.factor(name), []).append(sample)
-        ranges = [_range(members) for members in levels.values()]
-        if (
-            len(levels) > 1
-            and all(len(m) >= 2 for m in levels.values())
-            and all(hi - lo <= SPREAD for lo, hi in ranges)
-        ):
-            return name
-    return None
-
-
-def _conditional_finding(name: str, samples: list[Sample], basis: Basis) -> Finding:
-    low, high = _range(samples)
-    levels = {
-        level: [s.surplus for s in samples if s.factor(name) == level] for level in {s.factor(name) for s in samples}
-    }
-    accuses = high >= SURPLUS
-    return finding(
-        "tokens.variable_surplus",
-        {"n": len(samples), "low": low, "high": high, "depends_on": name},
-        exchanges=_ids(samples),
-        outcome="mismatch" if accuses else "inconclusive",
-        severity="medium" if accuses else "info",
-        basis=basis,
-        confidence="strong" if accuses else "supporting",
-        expected={"offset": f"0 to {NOISE}"},
-        observed={f"{name}={level}": int(median(values)) for level, values in sorted(levels.items())},
-    )
-
-
-def _intermittent(samples: list[Sample]) -> list[Sample] | None:
-    """The samples at one constant, when all others are at (template) zero."""
-    quiet = [s for s in samples if -NOISE <= s.surplus <= NOISE]
-    loud = [s for s in samples if s.surplus >= SURPLUS]
-    if not quiet or not loud or len(quiet) + len(loud) != len(samples):
-        return None
-    if any(hi - lo > SPREAD for lo, hi in (_range(quiet), _range(loud))):
-        return None
-    return loud
-
-
-def _intermittent_finding(loud: list[Sample], samples: list[Sample], basis: Basis) -> Finding:
-    low, high = share_interval(len(loud), len(samples))
-    surplus = int(median(s.surplus for s in loud))
-    return finding(
-        "tokens.intermittent_surplus",
-        {
-            "n": len(loud),
-            "of": len(samples),
-            "surplus": surplus,
-            "share_low": percent(low),
-            "share_high": percent(high),
-        },
-        exchanges=_ids(loud),
-        basis=basis,
-        confidence="strong",
-        expected={"offset": f"0 to {NOISE}"},
-        observed={"offset": surplus, "answers": f"{len(loud)} of {len(samples)}"},
-    )
-
-
-def _sloped(samples: list[Sample], basis: Basis) -> list[Finding]:
-    """Lines per script: alike and above 1 is a multiplier, unlike is another tokenizer."""
-    lines: dict[str, Line] = {}
-    for script in sorted({s.factor("script") for s in samples}):
-        own = [s for s in samples if s.factor("script") == script]
-        line = fit([(s.official, s.usage.billed_input) for s in own])
-        if line is not None and len({s.official for s in own}) >= MIN_SIZES:
-            lines[script] = line
-    if len(lines) < 2 or not all(_straight(line, samples) for line in lines.values()):
-        return [_unexplained(samples, basis)]
-    slopes = [line.slope for line in lines.values()]
-    alike = max(slopes) - min(slopes) <= SLOPE_NOISE * max(slopes)
-    printed = {script: f"{line.slope:.2f}" for script, line in lines.items()}
-    speak = partial(
-        finding,
-        exchanges=_ids(samples),
-        basis=basis,
-        confidence="strong",
-        expected={"slope": "1.00"},
-        observed=dict(printed),
-    )
-    if not alike:
-        return [speak("tokens.tokenizer_differs", {"n": len(samples), "slopes": printed})]
-    slope = sum(slopes) / len(slopes)
-    offset = round(sum(line.intercept for line in lines.values()) / len(lines))
-    if slope > 1 + SLOPE_NOISE:
-        params = {"n": len(samples), "slope": f"{slope:.2f}", "offset": offset, "percent": percent(slope - 1)}
-        return [speak("tokens.proportional_surplus", params)]
-    if slope < 1 - SLOPE_NOISE:
-        return [speak("tokens.deficit", {"n": len(samples), "offset": _range(samples)[0]})]
-    return [_unexplained(samples, basis)]
-
-
-def _straight(line: Line, samples: list[Sample]) -> bool:
-    """Whether the points lie on the line, as far as another tokenizer's grain lets them."""
-    largest = max(s.usage.billed_input for s in samples)
-    return line.residual <= max(4.0, 0.08 * largest)
-
-
-def _unexplained(samples: list[Sample], basis: Basis) -> Finding:
-    low, high = _range(samples)
-    accuses = low > NOISE and high >= SURPLUS
-    return finding(
-        "tokens.variable_surplus" if accuses else "tokens.inconclusive",
-        {"n": len(samples), "low": low, "high": high, "depends_on": "", "reason": "unexplained_spread"},
-        exchanges=_ids(samples),
-        basis=basis,
-        confidence="strong" if accuses else "weak",
-        observed={"low": low, "high": high},
-    )
 
 
 def _against_baseline(

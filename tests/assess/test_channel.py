@@ -477,3 +477,11 @@ def test_headers_that_the_vendors_platform_shares_with_a_cloud_excuse_the_claim(
         "channel.mismatch"
     )
     assert only(judged(said, claim="vertex")).params["channel"] == "aws"
+
+
+@pytest.mark.parametrize(("n", "code"), [(2, "channel.matches"), (3, "channel.mixed")])
+def test_a_few_refusals_from_elsewhere_are_no_second_channel(n, code):
+    """Relays retry elsewhere what one channel refuses, and word their own refusals like a vendor: several must say so."""
+    shell = {"message": "ValidationException: The provided model identifier is invalid"}
+    other = [Said(body=shell, status=400, headers=BEDROCK) for _ in range(n)]
+    assert only(judged([*[vendor_says(p) for p in range(5)], *other])).code == code

@@ -10,6 +10,7 @@ from relay_audit.assess.coverage import cover
 from relay_audit.codes import CODES, finding
 from relay_audit.evidence import Evidence
 from relay_audit.finding import Coverage
+from relay_audit.verdict import is_missing
 from tests.assess.evidence_builders import (
     KNOWLEDGE,
     START,
@@ -145,3 +146,13 @@ def test_a_pool_hint_takes_the_model_for_granted(monkeypatch):
         monkeypatch.setattr(judging, "ASSESSORS", {"run_state": lambda *_, own=others: [hint, *own]})
         found, _ = assess(run(), KNOWLEDGE)
         assert next(f for f in found if f.code == hint.code).severity == severity
+
+
+def test_a_run_that_ended_before_half_of_its_texts_is_no_clean_line() -> None:
+    """Three answers and an empty balance: what they say stands, and the line is not called usable by them."""
+    early = run(n=1, stopped="balance_exhausted")
+    rows = states(early, made("channel.matches"), made("tokens.match"))
+    assert rows[1] == rows[2] == ("run", "cut_short")
+    assert states(run(n=2, stopped="ceiling"), made("channel.matches"))[1] == ("run", "")
+    assert states(run(n=1), made("channel.matches"))[1] == ("run", "")
+    assert all(is_missing(Coverage(check=c, state="run", reason="cut_short")) for c in (1, 2))

@@ -182,8 +182,27 @@ def test_slopes_are_alike_within_a_twentieth():
 
 
 def test_points_that_lie_on_no_line_say_nothing_of_a_tokenizer():
-    wild = with_surpluses(90, 0, 45, 300, 20, 150, 10, 200, 0, 70, 220, 30)
-    assert codes(judged(wild)) == ["tokens.inconclusive"]
+    """Billed above the count or at it, never below: a surplus of no one size. Billed below too: an estimate says nothing."""
+    wild = (90, 0, 45, 300, 20, 150, 10, 200, 0, 70, 220, 30)
+    assert codes(judged(with_surpluses(*wild))) == ["tokens.variable_surplus"]
+    assert codes(judged(with_surpluses(*(n - 30 for n in wild)))) == ["tokens.inconclusive"]
+
+
+def test_quantities_rounded_up_are_a_surplus_of_no_one_size():
+    rounded = [-(-t.official // 100) * 100 - t.official for t in with_surpluses(*[0] * 12)]
+    assert codes(judged(with_surpluses(*rounded))) == ["tokens.variable_surplus"]
+
+
+def test_some_answers_counted_by_another_tokenizer_are_seen_among_exact_ones():
+    """One answer in four is billed a quarter less, in each script: another model answered it. Two such answers, or an
+    answer that lacks the usual parts of usage (the relay's own estimate), show nothing."""
+    exact = with_surpluses(*[0] * 12)
+    fewer = [-round(t.official * 0.25) if place % 4 == 1 else 0 for place, t in enumerate(exact)]
+    found = only(judged(with_surpluses(*fewer)))
+    assert (found.code, found.severity, found.params["n"]) == ("tokens.tokenizer_differs", "medium", 3)
+    assert found.observed["answers"] == "3 of 12"
+    two = [gap if place < 6 else 0 for place, gap in enumerate(fewer)]
+    assert codes(judged(with_surpluses(*two))) == ["tokens.inconclusive"]
 
 
 @pytest.mark.parametrize(("hits", "low", "high"), [(1, "0.2", "38.5"), (3, "5.5", "57.2")])

@@ -1,0 +1,217 @@
+"""Check 2: what billed tokens say where they differ from the vendor's count by more than one constant.
+
+Only under a condition, only sometimes, growing alike in all scripts (a multiplier), growing unlike (another tokenizer),
+some answers counted by another tokenizer, or far above the count without a pattern.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import partial
+from statistics import median
+
+from relay_audit.bounds import Line, fit, percent, share_interval
+from relay_audit.codes import finding
+from relay_audit.finding import Basis, Finding
+from relay_audit.plan import Step
+from relay_audit.prompt_text import has_system
+from relay_audit.usage import Usage
+
+NOISE, SURPLUS, SPREAD, HIGH = 8, 50, 2, 200
+SLOPE_NOISE = 0.05
+"""A slope this near to 1, or two slopes this near to each other, are alike."""
+MIN_SIZES = 3
+ENOUGH = 3
+"""Answers that make a pattern where not all of them follow it."""
+FEWER = 0.08
+"""A share of the official count by which one answer must fall short to count as another tokenizer's."""
+
+
+@dataclass(frozen=True)
+class Sample:
+    """One text: what the vendor counts for it and what the relay billed for it."""
+
+    step: Step
+    exchange: str
+    official: int
+    usage: Usage
+    controls: tuple[str, ...]
+    """The exchanges on which the official number rests."""
+    user_agent: str = ""
+    """As it was sent."""
+    shape: frozenset[str] = frozenset()
+    """The parts that the answer's usage has."""
+
+    @property
+    def surplus(self) -> int:
+        return self.usage.billed_input - self.official
+
+    def factor(self, name: str) -> str:
+        if name == "system":
+            return str(has_system(self.step.body))
+        return self.user_agent if name == "user_agent" else str(self.step.factors.get(name, ""))
+
+
+def range_of(samples: list[Sample]) -> tuple[int, int]:
+    surpluses = [sample.surplus for sample in samples]
+    return min(surpluses), max(surpluses)
+
+
+def ids_of(samples: list[Sample]) -> tuple[str, ...]:
+    return tuple(dict.fromkeys([s.exchange for s in samples] + [c for s in samples for c in s.controls]))
+
+
+def varying(samples: list[Sample], basis: Basis) -> list[Finding]:
+    if (name := _conditional(samples)) is not None:
+        return [_conditional_finding(name, samples, basis)]
+    if (sometimes := _intermittent(samples)) is not None:
+        return [_intermittent_finding(sometimes, samples, basis)]
+    if (other := _other_tokenizer(samples, basis)) is not None:
+        return [other]
+    low, high = range_of(samples)
+    if max(abs(low), abs(high)) <= NOISE:
+        params = {"n": len(samples), "offset": int(median(s.surplus for s in samples)), "low": low, "high": high}
+        return [
+            finding("tokens.template_noise", params, exchanges=ids_of(samples), basis=basis, confidence="supporting")
+        ]
+    return _sloped(samples, basis)
+
+
+def _conditional(samples: list[Sample]) -> str | None:
+    """The factor under whose levels the surplus is constant, though it differs between them."""
+    for name in ("system", "user_agent"):
+        levels: dict[str, list[Sample]] = {}
+        for sample in samples:
+            levels.setdefault(sample.factor(name), []).append(sample)
+        ranges = [range_of(members) for members in levels.values()]
+        if (
+            len(levels) > 1
+            and all(len(m) >= 2 for m in levels.values())
+            and all(hi - lo <= SPREAD for lo, hi in ranges)
+        ):
+            return name
+    return None
+
+
+def _conditional_finding(name: str, samples: list[Sample], basis: Basis) -> Finding:
+    low, high = range_of(samples)
+    levels = {
+        level: [s.surplus for s in samples if s.factor(name) == level] for level in {s.factor(name) for s in samples}
+    }
+    accuses = high >= SURPLUS
+    return finding(
+        "tokens.variable_surplus",
+        {"n": len(samples), "low": low, "high": high, "depends_on": name},
+        exchanges=ids_of(samples),
+        outcome="mismatch" if accuses else "inconclusive",
+        severity="medium" if accuses else "info",
+        basis=basis,
+        confidence="strong" if accuses else "supporting",
+        expected={"offset": f"0 to {NOISE}"},
+        observed={f"{name}={level}": int(median(values)) for level, values in sorted(levels.items())},
+    )
+
+
+def _intermittent(samples: list[Sample]) -> list[Sample] | None:
+    """The samples at one constant, when all others are at (template) zero."""
+    quiet = [s for s in samples if -NOISE <= s.surplus <= NOISE]
+    loud = [s for s in samples if s.surplus >= SURPLUS]
+    if not quiet or not loud or len(quiet) + len(loud) != len(samples):
+        return None
+    if any(hi - lo > SPREAD for lo, hi in (range_of(quiet), range_of(loud))):
+        return None
+    return loud
+
+
+def _intermittent_finding(loud: list[Sample], samples: list[Sample], basis: Basis) -> Finding:
+    low, high = share_interval(len(loud), len(samples))
+    surplus = int(median(s.surplus for s in loud))
+    return finding(
+        "tokens.intermittent_surplus",
+        {
+            "n": len(loud),
+            "of": len(samples),
+            "surplus": surplus,
+            "share_low": percent(low),
+            "share_high": percent(high),
+        },
+        exchanges=ids_of(loud),
+        basis=basis,
+        confidence="strong",
+        expected={"offset": f"0 to {NOISE}"},
+        observed={"offset": surplus, "answers": f"{len(loud)} of {len(samples)}"},
+    )
+
+
+def _other_tokenizer(samples: list[Sample], basis: Basis) -> Finding | None:
+    """Some answers counted exactly as the vendor counts and others well below it, in proportion to their text: another
+    tokenizer answered those. An answer without the usual parts of usage may be the relay's own estimate and shows nothing."""
+    exact = [s for s in samples if abs(s.surplus) <= SPREAD]
+    off = [s for s in samples if s.surplus < -max(SPREAD, FEWER * s.official)]
+    scripts = {s.factor("script") for s in off}
+    if len(exact) < ENOUGH or len(off) < ENOUGH or len(exact) + len(off) < len(samples) or len(scripts) < 2:
+        return None
+    if not frozenset.union(*(s.shape for s in exact)) <= frozenset.intersection(*(s.shape for s in off)):
+        return None
+    ratios = {
+        script: [s.usage.billed_input / s.official for s in off if s.factor("script") == script] for script in scripts
+    }
+    printed = {script: f"{median(found):.2f}" for script, found in sorted(ratios.items())}
+    return finding("tokens.tokenizer_differs", {"n": len(off), "slopes": printed}, exchanges=ids_of(off), basis=basis,
+                   confidence="strong", expected={"slope": "1.00"},
+                   observed={**printed, "answers": f"{len(off)} of {len(samples)}"})  # fmt: skip
+
+
+def _sloped(samples: list[Sample], basis: Basis) -> list[Finding]:
+    """Lines per script: alike and above 1 is a multiplier, unlike is another tokenizer."""
+    lines: dict[str, Line] = {}
+    for script in sorted({s.factor("script") for s in samples}):
+        own = [s for s in samples if s.factor("script") == script]
+        line = fit([(s.official, s.usage.billed_input) for s in own])
+        if line is not None and len({s.official for s in own}) >= MIN_SIZES:
+            lines[script] = line
+    if len(lines) < 2 or not all(_straight(line, samples) for line in lines.values()):
+        return [_unexplained(samples, basis, scripts=len(lines))]
+    slopes = [line.slope for line in lines.values()]
+    alike = max(slopes) - min(slopes) <= SLOPE_NOISE * max(slopes)
+    printed = {script: f"{line.slope:.2f}" for script, line in lines.items()}
+    speak = partial(
+        finding,
+        exchanges=ids_of(samples),
+        basis=basis,
+        confidence="strong",
+        expected={"slope": "1.00"},
+        observed=dict(printed),
+    )
+    if not alike:
+        return [speak("tokens.tokenizer_differs", {"n": len(samples), "slopes": printed})]
+    slope = sum(slopes) / len(slopes)
+    offset = round(sum(line.intercept for line in lines.values()) / len(lines))
+    if slope > 1 + SLOPE_NOISE:
+        params = {"n": len(samples), "slope": f"{slope:.2f}", "offset": offset, "percent": percent(slope - 1)}
+        return [speak("tokens.proportional_surplus", params)]
+    if slope < 1 - SLOPE_NOISE and range_of(samples)[1] <= NOISE:
+        return [speak("tokens.deficit", {"n": len(samples), "offset": range_of(samples)[0]})]
+    return [_unexplained(samples, basis)]
+
+
+def _straight(line: Line, samples: list[Sample]) -> bool:
+    """Whether the points lie on the line, as far as another tokenizer's grain lets them."""
+    largest = max(s.usage.billed_input for s in samples)
+    return line.residual <= max(4.0, 0.08 * largest)
+
+
+def _unexplained(samples: list[Sample], basis: Basis, scripts: int = 0) -> Finding:
+    """No pattern. Where nothing is billed below its count and several texts far above it, in more than one script, the
+    surplus is a fact without one: rounded up, or of another size each time."""
+    low, high = range_of(samples)
+    far = sum(s.surplus >= SURPLUS for s in samples)
+    accuses = high >= SURPLUS and (low > NOISE or (low >= -SPREAD and far >= ENOUGH and scripts > 1))
+    return finding(
+        "tokens.variable_surplus" if accuses else "tokens.inconclusive",
+        {"n": len(samples), "low": low, "high": high, "depends_on": "", "reason": "unexplained_spread"},
+        exchanges=ids_of(samples),
+        basis=basis,
+        confidence="strong" if accuses else "weak",
+        observed={"low": low, "high": high},
+    )
