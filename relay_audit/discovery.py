@@ -198,6 +198,7 @@ def plan_for(
         has_baseline=baseline is not None and baseline.age(day) != "expired",
         free_only=free_only,
         official=target.official is not None and (counter or pack.counter is None),
+        min_cacheable=(facts.min_cacheable if facts else None) or 4096,
         max_output=knowing.knowledge.max_output_of(target.official_model, day),
         refuses=facts.refuses if facts else {},
     )

@@ -100,6 +100,8 @@ class ModelFacts(Known):
     """Trait of a request → whether this model refuses it (400); absent where not established."""
     inference_geo: str = ""
     """What `usage.inference_geo` says on API-key traffic without the parameter; empty where not established."""
+    min_cacheable: int | None = None
+    """Tokens of a prefix below which the vendor caches nothing; None where not established."""
 
 
 class ListPrice(Known):

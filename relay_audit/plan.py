@@ -121,6 +121,8 @@ class Question(Frozen):
     """Trait → whether the claimed model refuses it, as far as known."""
     max_output: int | None = None
     """The claimed model's published output limit."""
+    min_cacheable: int = 4096
+    """Tokens of the smallest prefix that the vendor caches for the model; the largest known where not established."""
 
 
 def make_plan(question: Question, pack: Pack, probes: tuple[Probe, ...], wording: Wording, seed: int) -> Plan:
@@ -262,6 +264,7 @@ def values_of(question: Question, factors: dict[str, JsonValue]) -> dict[str, Js
         "$model": question.model,
         "$unknown_model": "no-such-model-4f1c",
         "$max_output_plus_1": (question.max_output or 0) + 1,
+        "$prefix_words": question.min_cacheable * 5 // 4,
         **{f"${factor}": level for factor, level in factors.items()},
     }
 

@@ -25,6 +25,7 @@ VALUES: dict[str, str] = {
     "$nonce": "a fresh word of this run",
     "$max_output_plus_1": "the claimed model's published output limit plus one; only where the dialect allows it",
     "$unknown_model": "a model name that nobody has",
+    "$prefix_words": "so many words that a prefix of them is above the smallest that the vendor caches for the model",
     "$seconds": "how long the ordered film is to be",
     "$seconds_text": "the same as a text",
     "$resolution": "the ordered resolution, as this vendor writes it",
@@ -41,6 +42,8 @@ GENERATORS: dict[str, str] = {
     "published_sentence": "the sentence of a token baseline, byte for byte: {generate = 'published_sentence'}",
     "copy_list": "a request to copy fresh words one per line: {generate = 'copy_list', words = N, marker = '$nonce'}; the "
     "marker stands in the middle of the N words",
+    "shared_prefix": "a long fresh text with the run's own word at its head: {generate = 'shared_prefix', words = N, key = K}; "
+    "byte-identical in every request of the run that names the same key, and another in the next run",
     "nonce_line": "a short line that holds a fresh word: {generate = 'nonce_line', script = 'ascii'|'cjk'}",
 }
 GENERATOR_PARAMETERS: dict[str, tuple[str, ...]] = {
@@ -48,6 +51,7 @@ GENERATOR_PARAMETERS: dict[str, tuple[str, ...]] = {
     "repeated_line": ("script", "times", "closing"),
     "published_sentence": (),
     "copy_list": ("words", "marker"),
+    "shared_prefix": ("words", "key"),
     "nonce_line": ("script",),
 }
 SCRIPTS = ("ascii", "cjk", "emoji", "code")

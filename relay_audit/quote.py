@@ -17,7 +17,7 @@ from pydantic import Field
 from relay_audit.errors import ApprovalRefused
 from relay_audit.plan import Plan, Step
 from relay_audit.probe import Stage
-from relay_audit.words import Frozen, Side, digest, money, round_up
+from relay_audit.words import Frozen, Side, canonical, digest, money, round_up
 
 ApprovalChannel = Literal["terminal", "flag", "file", "ci", "agent"]
 MILLION = Decimal(1_000_000)
@@ -216,7 +216,8 @@ def price_step(step: Step, price: UnitPrice, counted: int | None, prices: Prices
         fixed = round_up(price.per_call)
         expected = Decimal(0) if step.refusal else fixed
         return StepPrice(step=step.id, input_tokens=tokens, expected=expected, at_most=fixed, hold=fixed)
-    usual = (tokens * price.input + min(step.bound.expected_output_tokens, limit) * price.output) / MILLION
+    rate = _dearest_input(price) if b'"cache_control"' in canonical(step.body) else price.input
+    usual = (tokens * rate + min(step.bound.expected_output_tokens, limit) * price.output) / MILLION
     room = step.bound.input_tokens if step.side == "relay" else OFFICIAL_ROOM
     at_most = ((tokens + room) * _dearest_input(price) + limit * price.output) / MILLION
     reserved = max(tokens, prices.hold_min_input) + (own or limit)

@@ -69,6 +69,8 @@ class Wording:
         if name == "repeated_line":
             line = self._repeatable(script) + "\n"
             return line * _count(call, "times") + self._closing(str(call.get("closing", "")), script)
+        if name == "shared_prefix":
+            return self._shared_prefix(_count(call, "words"), str(call.get("key", "")))
         raise PackError(f"generator {name!r} is not registered")
 
     def _closing(self, name: str, script: str) -> str:
@@ -111,6 +113,13 @@ class Wording:
         if script == "cjk":
             return f"{nonce}，{rng.choice(self._lists.cjk_clauses)}。"
         return " ".join([nonce, *(rng.choice(self._lists.ascii_words) for _ in range(8))]).capitalize() + "."
+
+    def _shared_prefix(self, words: int, key: str) -> str:
+        """Notes in short sentences. The first word is this run's: nobody's cache can hold the text yet."""
+        rng = random.Random(f"{self._seed}/{key}/prefix")
+        chosen = [rng.choice(self._lists.ascii_words) for _ in range(words)]
+        lines = [" ".join(chosen[n : n + 12]).capitalize() + "." for n in range(0, words, 12)]
+        return "\n".join([f"Notes {self.nonce(f'{key}/prefix')}:", *lines])
 
     def _line(self, script: str, place: str) -> str:
         rng = random.Random(f"{self._seed}/{place}/line")

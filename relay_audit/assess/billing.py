@@ -9,7 +9,7 @@ from __future__ import annotations
 from relay_audit.assess.billing_arithmetic import Judged, arithmetic, judge
 from relay_audit.assess.billing_balance import Verdict, against_balance, usage_pages
 from relay_audit.assess.billing_cache import caching
-from relay_audit.assess.billing_calls import Bill, bill_of
+from relay_audit.assess.billing_calls import Bill, bill_of, calls_of
 from relay_audit.assess.billing_circumstances import books_of, facts, matches, no_information
 from relay_audit.assess.billing_delivery import delivery
 from relay_audit.assess.billing_price import prices
@@ -20,11 +20,11 @@ from relay_audit.reconcile import reconcile
 
 
 def assess_billing(evidence: Evidence, knowledge: Knowledge) -> list[Finding]:
-    bill = bill_of(evidence)
+    bill, cache = bill_of(evidence), caching(evidence, calls_of(evidence))
     if bill is None or not any(call.exchange.status == 200 or call.rows for call in bill.calls):
-        return []
+        return cache
     if not bill.joined:
-        return [*no_information(evidence, bill), *caching(evidence, bill), *books_of(bill)]
+        return [*no_information(evidence, bill), *cache, *books_of(bill)]
     done = judge(bill, includes_cache=evidence.pack.usage.input_includes_cache)
     balance = reconcile(evidence.balance, evidence.log, bill.per_unit)
     against = against_balance(evidence, bill, balance, done)
@@ -34,7 +34,7 @@ def assess_billing(evidence: Evidence, knowledge: Knowledge) -> list[Finding]:
         *delivery(bill, balance),
         *against.findings,
         *usage_pages(evidence, bill),
-        *caching(evidence, bill),
+        *cache,
     ]
     return [*_agreement(evidence, knowledge, bill, done, against, found), *found, *books_of(bill, against.state)]
 

@@ -74,8 +74,9 @@ def _planned(bill: Bill) -> bool:
 
 
 def _less(evidence: Evidence, balance: Reconciliation) -> Finding:
-    """The rows say more than the balance lost: a counter that stands still, or one of the two is not right."""
-    frozen = balance.fell == 0 and any(reading.unlimited for reading in evidence.balance)
+    """The rows say more than the balance lost: one of the two is not right. A counter that stands still altogether is
+    known of keys without a limit (one-api issue 506) and says nothing."""
+    frozen = balance.fell == 0
     params = {
         "endpoint": "balance", "told": dollars(balance.fell), "log": dollars(balance.rows + balance.foreign),
         "factor": _factor(balance.fell, balance.rows + balance.foreign),

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from relay_audit.assess.billing_calls import Bill, Call, ids
+from relay_audit.assess.billing_calls import Call, ids
 from relay_audit.codes import finding
 from relay_audit.evidence import Evidence
 from relay_audit.exchange import pointer
@@ -34,20 +34,20 @@ class Pair:
         return tuple(call.usage for call in self.calls if call.usage is not None)
 
 
-def caching(evidence: Evidence, bill: Bill) -> list[Finding]:
-    pairs = [pair for pair in _pairs(bill) if not _replayed(pair, evidence)]
+def caching(evidence: Evidence, calls: tuple[Call, ...]) -> list[Finding]:
+    pairs = [pair for pair in _pairs(calls) if not _replayed(pair, evidence)]
     if not pairs or evidence.pack.usage.automatic_cache:
         return []  # a vendor that caches by itself promises neither a write nor a read
     return [*_honoured(pairs), *_label(pairs)]
 
 
-def _pairs(bill: Bill) -> list[Pair]:
+def _pairs(calls: tuple[Call, ...]) -> list[Pair]:
     """Calls of the probe by the time they ask for, both answered with a usage."""
     by_ttl: dict[str, list[Call]] = {}
-    for call in bill.calls:
+    for call in calls:
         if call.step is not None and call.step.probe.endswith(f"/{PROBE}") and call.usage is not None:
             by_ttl.setdefault(str(call.step.factors.get("ttl", "")), []).append(call)
-    return [Pair(ttl, calls[0], calls[1]) for ttl, calls in by_ttl.items() if len(calls) >= 2]
+    return [Pair(ttl, own[0], own[1]) for ttl, own in by_ttl.items() if len(own) >= 2]
 
 
 def _replayed(pair: Pair, evidence: Evidence) -> bool:

@@ -84,17 +84,11 @@ class Bill:
         return Decimal(quota) / self.per_unit
 
 
-def bill_of(evidence: Evidence) -> Bill | None:
-    """None where no book was asked for or nothing was sent."""
-    asked = [reading for reading in evidence.log if reading.state != "not_asked"]
-    sent = evidence.generations()
-    if not asked or not sent:
-        return None
-    own = {exchange.id for exchange in sent}
-    last = next((r for r in reversed(asked) if any(row.exchange in own for row in r.rows)), asked[-1])
-    rows = _rows_by_exchange(asked)
+def calls_of(evidence: Evidence) -> tuple[Call, ...]:
+    """Every sending to the relay with the rows that any reading joined to it."""
+    rows = _rows_by_exchange([reading for reading in evidence.log if reading.state != "not_asked"])
     per_unit = evidence.site.quota_per_unit
-    calls = tuple(
+    return tuple(
         Call(
             exchange=exchange,
             step=evidence.plan.step(exchange.step) if evidence.plan else None,
@@ -102,13 +96,23 @@ def bill_of(evidence: Evidence) -> Bill | None:
             rows=rows.get(exchange.id, ()),
             per_unit=per_unit,
         )
-        for exchange in sent
+        for exchange in evidence.generations()
     )
+
+
+def bill_of(evidence: Evidence) -> Bill | None:
+    """None where no book was asked for or nothing was sent."""
+    asked = [reading for reading in evidence.log if reading.state != "not_asked"]
+    calls = calls_of(evidence)
+    if not asked or not calls:
+        return None
+    own = {call.id for call in calls}
+    last = next((r for r in reversed(asked) if any(row.exchange in own for row in r.rows)), asked[-1])
     return Bill(
         reading=last,
         calls=calls,
         loose=tuple(row for row in last.rows if not row.exchange),
-        per_unit=per_unit,
+        per_unit=evidence.site.quota_per_unit,
         quota_units=any(row.quota is not None for call in calls for row in call.rows),
     )
 
