@@ -37,7 +37,10 @@ HARM = re.compile(
     re.IGNORECASE,
 )
 KEYS = re.compile(r"sk-|cr_[A-Za-z0-9]{8}|AIza|AKIA|bearer|api[_-]?key|authorization", re.IGNORECASE)
-FREE_PAGES = {"/api/status", "/api/pricing", "/api/usage/token/", "/api/log/token"}
+FREE_PAGES = {
+    "/api/status", "/api/pricing", "/api/usage/token/", "/api/log/token", "/v1/dashboard/billing/usage",
+    "/v1/dashboard/billing/subscription",
+}  # fmt: skip
 MOST_PAID, MOST_FREE = 100, 20
 
 
