@@ -7,24 +7,29 @@ import platform
 import random
 from collections.abc import Mapping
 from dataclasses import dataclass
-from decimal import Decimal
 from importlib import metadata
 from pathlib import Path
+from typing import Any
 from urllib.parse import urlsplit
 
 from relay_audit import __version__
+from relay_audit.allowance import Allowance
+from relay_audit.approval import account as account
+from relay_audit.approval import approve as approve
+from relay_audit.approval import refuse_imported as refuse_imported
 from relay_audit.assess import assess
 from relay_audit.baseline_file import check_baselines, read_baselines, rows_in, sources_of
 from relay_audit.catalog import KNOWLEDGE, PROBES, Packs, knowledge_digest, knowledge_from, packs_from, read_files
 from relay_audit.clock import Clock
 from relay_audit.connect import Connections
 from relay_audit.discovery import Knowing, discover
-from relay_audit.errors import ApprovalRefused, RunCancelled, TargetError, UsageError
-from relay_audit.evidence import ApprovalFacts, Evidence, TargetFacts
+from relay_audit.errors import ApprovalRefused, RunCancelled, TargetError
+from relay_audit.events import Draft
+from relay_audit.evidence import Evidence, TargetFacts
 from relay_audit.finding import Coverage, Finding
 from relay_audit.fingerprint import Knowledge
 from relay_audit.prices import PriceFile, read_price_file
-from relay_audit.quote import Approval, ApprovalChannel, Quote
+from relay_audit.quote import Quote
 from relay_audit.reading import Shelf
 from relay_audit.recorder import Recorder
 from relay_audit.refusal import nearest
@@ -144,10 +149,30 @@ def begin(
         "knowledge_digest": library.digest,
         "tool_version": __version__,
         "libraries": library_versions(),
+        "owner": account(),
+        "scope": scope_of(target, facts),
+        "keys": connections.fingerprints(),
     }
-    store.append("run.created", payload, ts=now, payload_ref=store.put_blob(canonical(session)))
+    first = Draft("run.created", payload, payload_ref=store.put_blob(canonical(session)))
+    store.append_all([first, Draft("checkpoint.written", {"code": "begun"})], ts=now)
     register(space.state, store.run_id, store.path)
     return Recorder(store, clock)
+
+
+def scope_of(target: Target, facts: TargetFacts) -> dict[str, Any]:
+    """What a run may do and spend, fixed at its start; a later plan stays inside it."""
+    budget = target.budget
+    return {
+        "relay": facts.relay_origin,
+        "official": facts.official_origin,
+        "model": facts.model,
+        "group": facts.claim.group,
+        "dialect": facts.dialect,
+        "checks": list(target.audit.checks),
+        "profile": target.audit.profile,
+        "max_usd": money(budget.max_usd) if budget.max_usd is not None else "",
+        "max_usd_per_30_days": money(budget.max_usd_per_30_days) if budget.max_usd_per_30_days is not None else "",
+    }
 
 
 def _check_claim(target: Target, library: Library) -> None:
@@ -190,41 +215,10 @@ async def plan_and_quote(
     return await discover(recorder, connections.sides, knowing, offline=offline, free_only=free_only)
 
 
-def approve(
-    recorder: Recorder, quote_digest: str, ceiling: Decimal, approver: str, channel: ApprovalChannel
-) -> Approval:
-    """Records an approval of exactly this quote. The same again is the same answer; raises `ApprovalRefused` otherwise."""
-    history = recorder.history
-    refuse_imported(history)
-    quote = history.quote
-    if quote is None or history.status in ("failed", "cancelled"):
-        raise ApprovalRefused("this run has no quote to approve", next_step="begin a new run")
-    digest = full_digest(quote_digest, quote)
-    if history.approval is not None:
-        given = history.approved()
-        if given is not None and digest == given.quote_digest and ceiling == given.ceiling:
-            return given
-        raise ApprovalRefused(
-            f"this run was approved already, with {money(history.approval.ceiling)}; an approval is given once",
-            next_step=f"go on with: relay-audit resume {recorder.store.run_id}",
-            details={"current_digest": quote.digest},
-        )
-    approval = quote.approve(digest, ceiling, approver=approver, channel=channel, at=recorder.clock.now())
-    facts = ApprovalFacts(quote_digest=digest, ceiling=ceiling, approver=approver, channel=channel, at=approval.at,
-                          expires_at=approval.expires_at)  # fmt: skip
-    recorder.note("signal.received", {"signal": "approve", "approval": facts.model_dump(mode="json")},
-                  actor="human" if channel == "terminal" else "ci" if channel == "ci" else "agent")  # fmt: skip
-    return approval
-
-
-def full_digest(given: str, quote: Quote) -> str:
-    """A digest may be given by its first 12 characters or more."""
-    return quote.digest if len(given) >= 12 and quote.digest.startswith(given.lower()) else given
-
-
 async def execute(recorder: Recorder, connections: Connections, library: Library, space: Workspace) -> None:
-    """Sends what the approval allows and completes the run. Raises `RunCancelled`, `ApprovalRefused` (none was given)."""
-    history = recorder.history
+    """Sends what the approval allows and completes the run, or leaves it as a signal asked (`recorder.history.status`).
+    Raises `RunCancelled`, `ApprovalRefused` (none was given)."""
+    history = recorder.catch_up()
     refuse_imported(history)
     if history.status == "cancelled":
         raise RunCancelled("this run was cancelled", next_step="begin a new run")
@@ -236,17 +230,13 @@ async def execute(recorder: Recorder, connections: Connections, library: Library
     connections.use_auth(history.facts.auth_style)
     shelf = Shelf(SiteBudget(space.state), SharedBooks(space.state, connections.key_name()))
     settlement = Settlement(recorder, connections.sides, library.knowledge, connections.redactor, shelf)
+    allowance = Allowance(space.spending, history.target.budget.max_usd_per_30_days)
     async with connections.exclusive(space):
-        await Runner(recorder, connections.sides, settlement).run(approval)
-
-
-def refuse_imported(history: History) -> None:
-    """Raises `UsageError`: an approval that came in with an archive is nobody's leave to spend here."""
-    if history.imported:
-        raise UsageError(
-            "this run came in as an archive: it can be read and judged, not approved or resumed",
-            next_step="begin a run of your own: relay-audit run",
-        )
+        try:
+            await Runner(recorder, connections.sides, settlement, allowance).run(approval)
+        finally:
+            if history.ledger.entries:
+                allowance.settle(recorder.store.run_id, history.ledger.committed, recorder.clock.now())
 
 
 def judge(store: Store, *, current: bool = False) -> Judgement:

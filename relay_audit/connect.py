@@ -57,6 +57,11 @@ class Connections:
     def user_agent(self) -> str:
         return self.sides.transport.user_agent(self.sides.relay)
 
+    def fingerprints(self) -> dict[str, str]:
+        """Variable → salted fingerprint of the key it held: which key it was, and nothing of the key."""
+        found = [end.secret for end in (self.sides.relay, self.sides.official) if end is not None and end.secret]
+        return {secret.name: secret.fingerprint(self.salt) for secret in found}
+
     def use_auth(self, style: str) -> None:
         """The header style that the planning found out; an unknown word leaves the dialect's first."""
         if style in get_args(AuthStyle):

@@ -29,6 +29,7 @@ from relay_audit.recorder import Recorder
 from relay_audit.redaction import Secret
 from relay_audit.relays import detect, panel, tariff
 from relay_audit.relays.registry import adapter_of
+from relay_audit.replay import History
 from relay_audit.target import origin_of
 from relay_audit.transport import Endpoint, Outgoing, Transport
 from relay_audit.wording import Wording
@@ -69,6 +70,7 @@ async def discover(
     """Plans and quotes. Raises `Unfinished` (relay unreachable), `KeyRefused`, `ApprovalRefused` (no price at all)."""
     history = recorder.history
     pack, seed = history.pack, random.SystemRandom().randrange(2**53)
+    recorder.heed_cancel()
     found = [] if offline else await _ask_relay(recorder, sides, pack)
     site, auth = _site(found, recorder, sides, knowing)
     sides.relay = replace(sides.relay, auth=auth)
@@ -76,12 +78,14 @@ async def discover(
     facts = history.facts.model_copy(
         update={"auth_style": auth, "no_counter_reason": reason, "user_agent": _agents(recorder, plan)}
     )
+    recorder.heed_cancel()
     _keep(recorder, site, facts)
     recorder.note("plan.created", {"plan_digest": plan.digest, "steps": len(plan.steps)}, recorder.blob(plan))
-    prices = _prices(found, recorder, knowing, site, plan)
+    prices = prices_for(recorder.history, knowing, plan)
     quote = make_quote(plan, prices, counts, sides.clock.now())
     recorder.note("quote.issued", {"quote_digest": quote.digest, "plan_digest": plan.digest}, recorder.blob(quote))
     recorder.state("awaiting_approval")
+    recorder.checkpoint("quoted")
     return quote
 
 
@@ -89,6 +93,7 @@ async def _ask_relay(recorder: Recorder, sides: Sides, pack: Pack) -> list[Excha
     """The model list (with the key), then the public pages at the origin. Raises `Unfinished` when nothing answers."""
     found = await _authenticate(recorder, sides, pack)
     if all(exchange.delivery != "answered" for exchange in found):
+        recorder.checkpoint("failed", reason="unreachable")
         recorder.note("run.failed", {"stopped": "unreachable", "failure": found[-1].failure})
         raise Unfinished(
             f"the relay does not answer ({found[-1].failure}); nothing was spent",
@@ -97,6 +102,7 @@ async def _ask_relay(recorder: Recorder, sides: Sides, pack: Pack) -> list[Excha
         )
     public = replace(sides.relay, base_url=origin_of(sides.relay.base_url), secret=None)
     for name, path in (("status", panel.STATUS), ("pricing", panel.PRICING)):
+        recorder.heed_cancel()
         found.append(
             await _free(recorder, sides, public, Outgoing("GET", path, authenticated=False), f"discovery.{name}")
         )
@@ -117,6 +123,7 @@ async def _authenticate(recorder: Recorder, sides: Sides, pack: Pack) -> list[Ex
         if exchange.status != 401:
             return asked
     if all(exchange.status == 401 for exchange in asked):
+        recorder.checkpoint("failed", reason="key_refused")
         recorder.note("run.failed", {"stopped": "key_refused"})
         raise key_refused(recorder.history.target.relay.key_env, "relay")
     return asked
@@ -182,11 +189,16 @@ def plan_for(
     recorder: Recorder, knowing: Knowing, site: SiteFacts, seed: int, *, counter: bool, free_only: bool
 ) -> Plan:
     """What will be sent; for a vendor against itself, what it shows of itself for nothing comes on top."""
-    target, history = recorder.history.target, recorder.history
-    day, pack = history.started_at.date(), history.pack
+    question = question_for(recorder.history, knowing, site, counter=counter, free_only=free_only)
+    return plan_by(question, recorder.history, knowing, seed)
+
+
+def question_for(history: History, knowing: Knowing, site: SiteFacts, *, counter: bool, free_only: bool) -> Question:
+    """What is to be planned, out of what is known at this moment."""
+    target, day, pack = history.target, history.started_at.date(), history.pack
     baseline = knowing.knowledge.baseline_for(target.official_model, day)
     facts = knowing.knowledge.model(target.official_model)
-    question = Question(
+    return Question(
         model=target.subject.model,
         official_model=target.official_model,
         dialect=target.subject.dialect,
@@ -202,6 +214,12 @@ def plan_for(
         max_output=knowing.knowledge.max_output_of(target.official_model, day),
         refuses=facts.refuses if facts else {},
     )
+
+
+def plan_by(question: Question, history: History, knowing: Knowing, seed: int) -> Plan:
+    """The plan that answers a question; for a vendor against itself, with what it shows of itself for nothing."""
+    target, day, pack = history.target, history.started_at.date(), history.pack
+    baseline = knowing.knowledge.baseline_for(target.official_model, day)
     wording = Wording(knowing.packs.wordlists, seed, baseline.text if baseline else "")
     plan = make_plan(question, pack, knowing.packs.probes, wording, seed)
     if not target.against_itself:
@@ -284,12 +302,12 @@ async def _free(
     raise AssertionError("unreachable")  # pragma: no cover
 
 
-def _prices(found: list[Exchange], recorder: Recorder, knowing: Knowing, site: SiteFacts, plan: Plan) -> Prices:
+def prices_for(history: History, knowing: Knowing, plan: Plan) -> Prices:
     """Per side: the buyer's price file, else a published list. A relay without one: official list × max(1, claimed ratio)."""
-    target = recorder.history.target
+    target, site = history.target, history.site
     model, claim = target.subject.model, target.subject.claim
-    today: dt.date = recorder.history.started_at.date()
-    pricing = next((e for e in found if e.step == "discovery.pricing"), None)
+    today: dt.date = history.started_at.date()
+    pricing = history.last_of("discovery.pricing")
     software = detect.facts(site.software, knowing.knowledge)
     official = knowing.prices.of("official", target.official_model) or tariff.list_price(
         knowing.knowledge, target.official_model, today

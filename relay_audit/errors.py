@@ -8,13 +8,16 @@
     │   ├── AddressRefused           an address that this program does not connect to
     │   ├── PackError                a probe or fingerprint file that breaks its own rules
     │   ├── ApprovalRefused          an approval that does not fit the current quote
+    │   ├── SignalRefused            a signal that this run cannot honour now
     │   ├── RunNotFound              no run of this id here
     │   └── ArchiveRefused           a file that is not an archive of ours, or not as it was written
     ├── ApprovalNeeded           3   a quote waits for a person; nothing was spent since
     ├── Unfinished               4   planned but not finished: unreachable, budget, unconfirmed
+    │   └── RunPaused                somebody asked it to pause; it can be gone on with
     ├── RunCancelled             5   the run was cancelled
     ├── LeakRefused              6   a report held something that must not leave; no file was written
     ├── StoreError              70   a run on disk that is not what we wrote
+    │   └── Overtaken                somebody else wrote first; what was decided has to be decided again
     └── Interrupted            130   somebody pressed Ctrl-C
 
 A mismatch between relay and vendor is never an exception: it is a finding.
@@ -68,6 +71,10 @@ class ApprovalRefused(UsageError):
     code = "approval_refused"
 
 
+class SignalRefused(UsageError):
+    code = "signal_refused"
+
+
 class RunNotFound(UsageError):
     code = "run_not_found"
 
@@ -86,6 +93,10 @@ class Unfinished(RelayAuditError):
     code = "unfinished"
 
 
+class RunPaused(Unfinished):
+    code = "paused"
+
+
 class RunCancelled(RelayAuditError):
     exit_code = 5
     code = "cancelled"
@@ -99,6 +110,10 @@ class LeakRefused(RelayAuditError):
 class StoreError(RelayAuditError):
     exit_code = 70
     code = "store"
+
+
+class Overtaken(StoreError):
+    code = "overtaken"
 
 
 class Interrupted(RelayAuditError):

@@ -11,7 +11,7 @@ from relay_audit.verdict import Verdict
 
 FailOn = Literal["none", "low", "medium", "high", "critical"]
 
-BY_CHOICE = ("free_only", "not_chosen", "not_in_this_version", "text_line")
+BY_CHOICE = ("free_only", "not_chosen", "declined", "not_in_this_version", "text_line")
 """Reasons of not running that are no failure to finish."""
 
 

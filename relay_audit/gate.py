@@ -12,7 +12,7 @@ from relay_audit.words import Frozen
 
 StopReason = Literal[
     "ceiling", "line_exceeded", "hold_above_balance", "balance_exhausted", "two_unconfirmed", "three_failures",
-    "key_refused", "gated", "approval_expired", "asked", "books_unreadable",
+    "key_refused", "gated", "approval_expired", "asked", "books_unreadable", "month_ceiling",
 ]  # fmt: skip
 
 EXHAUSTED = ("insufficient_user_quota", "insufficient_balance", "pre_consume_token_quota_failed", "quota_exhausted",

@@ -131,7 +131,7 @@ def make_plan(question: Question, pack: Pack, probes: tuple[Probe, ...], wording
     open_to = () if question.free_only else probes
     chosen = [p for p in open_to if _applies(p, question) and set(p.checks) & set(wanted)]
     chosen.sort(key=lambda probe: probe.checks[0] != TOKENS)
-    steps = sorted((step for probe in chosen for step in _steps(probe, question, pack, wording)), key=_turn)
+    steps = sorted((step for probe in chosen for step in _steps(probe, question, pack, wording)), key=turn)
     mirrors = [mirror for step in steps if question.official for mirror in _mirrors(step, question, chosen)]
     counted = [step for step in steps if _is_counted(step, chosen)]
     counts = [_count(step, question, pack, when) for when in ("before", "after") for step in counted]
@@ -149,7 +149,7 @@ def make_plan(question: Question, pack: Pack, probes: tuple[Probe, ...], wording
     )
 
 
-def _turn(step: Step) -> tuple[int, int]:
+def turn(step: Step) -> tuple[int, int]:
     """Stage by stage; among legal requests, those with the shortest answers first: an early stop leaves the most behind."""
     shortest_first = step.stage == "probe" and step.bound is not None
     return STAGES.index(step.stage), step.bound.output_tokens if shortest_first and step.bound else 0

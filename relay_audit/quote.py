@@ -139,6 +139,14 @@ class Quote(Frozen):
     def price_of(self, step_id: str) -> StepPrice | None:
         return next((price for price in self.steps if price.step == step_id), None)
 
+    def covers(self, other: Quote) -> bool:
+        """Whether an approval of this quote holds for another one of the same run: every line of the other is a line of
+        this one and at most as dear."""
+        own = {line.id: line for line in self.lines}
+        same = (self.seed, self.currency) == (other.seed, other.currency)
+        cheaper = all(line.id in own and line.at_most <= own[line.id].at_most for line in other.lines)
+        return same and cheaper and other.at_most <= self.at_most
+
     def approve(
         self, quote_digest: str, ceiling: Decimal, *, approver: str, channel: ApprovalChannel, at: dt.datetime
     ) -> Approval:

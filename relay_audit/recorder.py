@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from decimal import Decimal
 from typing import Any, Literal
 
 from relay_audit.books import BalanceReading, LogReading, PriceReading, RateReading, UsageReading
+from relay_audit.checkpoints import standing
 from relay_audit.clock import Clock
-from relay_audit.events import Actor, Event, EventType
+from relay_audit.errors import RunCancelled
+from relay_audit.events import Actor, Draft, Event, EventType
 from relay_audit.evidence import RunStatus
 from relay_audit.exchange import Exchange, Request
 from relay_audit.plan import Step
 from relay_audit.quote import Line, StepPrice
-from relay_audit.replay import History, replay
+from relay_audit.replay import History, apply, replay
 from relay_audit.store import Store
 from relay_audit.transport import Answer
 from relay_audit.words import Frozen, Side, compact, money
@@ -25,7 +28,8 @@ MoneyMove = Literal["settled", "released", "unconfirmed"]
 
 
 class Recorder:
-    """One run being written. `history` is always what a fresh replay of the folder would say: it reads what was written."""
+    """One run being written. `history` is always what a fresh replay of the folder would say: it reads what was written,
+    by this process and by those that send it signals."""
 
     def __init__(self, store: Store, clock: Clock, history: History | None = None) -> None:
         self.store = store
@@ -37,12 +41,43 @@ class Recorder:
         return self.store.put_blob(compact(plain))
 
     def note(self, type_: EventType, payload: dict[str, Any], ref: str = "", actor: Actor = "runner") -> Event:
-        event = self.store.append(type_, payload, ts=self.clock.now(), actor=actor, payload_ref=ref)
-        self.history.apply(event)
-        return event
+        return self.note_all([Draft(type_, payload, actor, ref)])[0]
+
+    def note_all(self, drafts: Sequence[Draft], *, after: int | None = None) -> list[Event]:
+        """Several events as one; with `after`, only while that is the last one. Raises `Overtaken`."""
+        events = self.store.append_all(drafts, ts=self.clock.now(), after=after)
+        if events[0].seq == self.history.seq + 1:
+            for event in events:
+                apply(self.history, event)
+        else:
+            self.catch_up()
+        return events
+
+    def catch_up(self) -> History:
+        """The history with what others have written meanwhile."""
+        for event in self.store.events(after=self.history.seq):
+            apply(self.history, event)
+        return self.history
 
     def state(self, status: RunStatus, reason: str = "") -> None:
         self.note("run.state_changed", {"status": status, "reason": reason})
+
+    def checkpoint(self, code: str, *, probe: str = "", reason: str = "", **more: str) -> None:
+        """A short word on where the run stands, for whoever comes back to it."""
+        self.note("checkpoint.written", standing(self.history, code, probe=probe, reason=reason) | more)
+
+    def heed_cancel(self) -> None:
+        """Ends the run where somebody asked for that. Raises `RunCancelled`."""
+        if self.catch_up().wish == "cancelled":
+            self.end_cancelled()
+            raise RunCancelled("this run was cancelled", next_step="begin a new run: relay-audit run")
+
+    def end_cancelled(self) -> None:
+        """The one terminal event of a cancelled run; what had no outcome stays unconfirmed."""
+        for xid in self.history.unanswered():
+            self.give_up(xid)
+        self.checkpoint("cancelled")
+        self.note("run.cancelled", {"stopped": "cancelled"})
 
     def next_id(self) -> str:
         self.history.highest += 1

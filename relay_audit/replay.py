@@ -2,141 +2,30 @@
 
 from __future__ import annotations
 
-import datetime as dt
 import json
 from collections.abc import Iterable
-from dataclasses import dataclass, field
 from decimal import Decimal
 from typing import Any
 
 from relay_audit.books import BalanceReading, LogReading, PriceReading, RateReading, SiteFacts, UsageReading
 from relay_audit.errors import StoreError, Unfinished
 from relay_audit.events import Event
-from relay_audit.evidence import ApprovalFacts, Evidence, RunStatus, TargetFacts, VendorAnswer, Withdrawal
+from relay_audit.evidence import ApprovalFacts, TargetFacts, VendorAnswer, Withdrawal
 from relay_audit.exchange import Exchange, Request
-from relay_audit.ledger import Ledger
+from relay_audit.history import FINAL as FINAL
+from relay_audit.history import History as History
 from relay_audit.pack import Pack
 from relay_audit.plan import Plan
-from relay_audit.quote import Approval, Quote
+from relay_audit.quote import Quote
 from relay_audit.store import Store
 from relay_audit.target import Target
-from relay_audit.words import Side
-
-FINAL: dict[str, RunStatus] = {"run.completed": "completed", "run.failed": "failed", "run.cancelled": "cancelled"}
 
 
-@dataclass
-class History:
-    """Everything a run's events say, collected once."""
-
-    store: Store
-    target: Target
-    facts: TargetFacts
-    pack: Pack
-    files: dict[str, str]
-    """Path → text of every pack and knowledge file as it was when the run began."""
-    knowledge_digest: str
-    tool_version: str
-    started_at: dt.datetime
-    status: RunStatus = "planned"
-    stopped: str = ""
-    plan: Plan | None = None
-    quote: Quote | None = None
-    approval: ApprovalFacts | None = None
-    site: SiteFacts = field(default_factory=SiteFacts)
-    ledger: Ledger = field(default_factory=Ledger)
-    exchanges: dict[str, Exchange] = field(default_factory=dict)
-    intents: dict[str, Event] = field(default_factory=dict)
-    """Chargeable exchange id → the event that announced it."""
-    log: list[LogReading] = field(default_factory=list)
-    balance: list[BalanceReading] = field(default_factory=list)
-    usage: list[UsageReading] = field(default_factory=list)
-    rates: list[RateReading] = field(default_factory=list)
-    prices: list[PriceReading] = field(default_factory=list)
-    refusals_ended: str = ""
-    """Why some refusals were not sent; empty while all may go on."""
-    ended_lanes: set[str] = field(default_factory=set)
-    """Lanes of refusals that ended with it; an empty name means all of them."""
-    books_asked: set[str] = field(default_factory=set)
-    """Refusals that were looked for in the relay's books, found there or not."""
-    highest: int = 0
-    """The highest exchange number used so far."""
-    libraries: dict[str, str] = field(default_factory=dict)
-    """Versions on which facts of this run depend, as they were on its day."""
-    withheld: frozenset[str] = frozenset()
-    """Digests of bytes that were taken away later; what is known of them is in the events."""
-    replies: list[VendorAnswer] = field(default_factory=list)
-    withdrawn: list[Withdrawal] = field(default_factory=list)
-    imported: bool = False
-    """It came in as somebody's archive: it is read and judged, and nothing of it is ever sent from here."""
-
-    def unanswered(self) -> list[str]:
-        """Intents whose process died before an outcome: they may have been delivered, and are never sent again."""
-        return [entry.exchange for entry in self.ledger.entries if entry.state == "reserved"]
-
-    def sent(self, side: Side = "relay") -> tuple[Exchange, ...]:
-        """Chargeable exchanges of a side so far, in order; a refusal of a guessed header style is none."""
-        return tuple(
-            exchange
-            for xid, exchange in sorted(self.exchanges.items())
-            if xid in self.intents
-            and exchange.side == side
-            and not (self.intents[xid].payload.get("auth_trial") and exchange.status == 401)
-        )
-
-    def sent_steps(self) -> set[str]:
-        """Steps that must not be sent again. A refusal of the key's form (401) is provably not a delivery."""
-        return {
-            event.payload["step"]
-            for xid, event in self.intents.items()
-            if not (xid in self.exchanges and self.exchanges[xid].delivery == "not_sent")
-            and not (xid in self.exchanges and event.payload.get("auth_trial") and self.exchanges[xid].status == 401)
-        }
-
-    def last_of(self, step: str) -> Exchange | None:
-        """The last exchange of a step."""
-        found = [exchange for _, exchange in sorted(self.exchanges.items()) if exchange.step == step]
-        return found[-1] if found else None
-
-    def apply(self, event: Event) -> None:
-        """What one more event says."""
-        if (handler := _HANDLERS.get(event.type)) is not None:
-            handler(self, event)
-
-    def approved(self) -> Approval | None:
-        """The approval as a value again; it must still fit the quote it was given for."""
-        if self.approval is None or self.quote is None or self.approval.quote_digest != self.quote.digest:
-            return None
-        facts = self.approval
-        return self.quote.approve(
-            facts.quote_digest, facts.ceiling, approver=facts.approver, channel=facts.channel, at=facts.at
-        )
-
-    def evidence(self) -> Evidence:
-        return Evidence(
-            run_id=self.store.run_id,
-            tool_version=self.tool_version,
-            started_at=self.started_at,
-            status=self.status,
-            stopped=self.stopped,
-            refusals_ended=self.refusals_ended,
-            evidence_head=self.store.head(),
-            target=self.facts,
-            site=self.site,
-            pack=self.pack,
-            plan=self.plan,
-            quote=self.quote,
-            approval=self.approval,
-            ledger=self.ledger,
-            exchanges=tuple(self.exchanges[key] for key in sorted(self.exchanges)),
-            log=tuple(self.log),
-            balance=tuple(self.balance),
-            usage=tuple(self.usage),
-            rates=tuple(self.rates),
-            replies=tuple(self.replies),
-            withdrawn=tuple(self.withdrawn),
-            prices=tuple(self.prices),
-        )
+def apply(history: History, event: Event) -> None:
+    """What one more event says."""
+    history.seq = event.seq
+    if (handler := _HANDLERS.get(event.type)) is not None:
+        handler(history, event)
 
 
 def replay(store: Store) -> History:
@@ -151,7 +40,7 @@ def replay(store: Store) -> History:
     history = _begin(store, events[0])
     history.withheld = withheld_in(events)
     for event in events[1:]:
-        history.apply(event)
+        apply(history, event)
     for xid in history.intents:
         if xid not in history.exchanges:
             history.exchanges[xid] = _without_outcome(history, xid)
@@ -179,15 +68,20 @@ def _begin(store: Store, event: Event) -> History:
         tool_version=event.payload["tool_version"],
         libraries=event.payload.get("libraries", {}),
         started_at=event.ts,
+        owner=event.payload.get("owner", ""),
+        scope=event.payload.get("scope", {}),
+        seq=event.seq,
     )
 
 
 def _plan(history: History, event: Event) -> None:
     history.plan = Plan.model_validate(blob_json(history.store, event.payload_ref))
+    history.dropped.update(event.payload.get("dropped", ()))
 
 
 def _quote(history: History, event: Event) -> None:
     history.quote = Quote.model_validate(blob_json(history.store, event.payload_ref))
+    history.covered = history.approved_quote is not None and history.approved_quote.covers(history.quote)
 
 
 def _discovered(history: History, event: Event) -> None:
@@ -197,9 +91,29 @@ def _discovered(history: History, event: Event) -> None:
 
 
 def _signal(history: History, event: Event) -> None:
-    if event.payload["signal"] == "approve":
-        history.approval = ApprovalFacts.model_validate(event.payload["approval"])
-        history.ledger = history.ledger.model_copy(update={"ceiling": history.approval.ceiling})
+    if sender := event.payload.get("id"):
+        history.signals[sender] = event
+    match event.payload["signal"]:
+        case "approve":
+            _approved(history, ApprovalFacts.model_validate(event.payload["approval"]))
+        case "decline" if history.quote is not None and not event.payload.get("asked", {}).get("lines"):
+            history.declined.add(history.quote.digest)
+        case "pause" | "resume" as word:
+            history.pausing = word == "pause"
+        case "cancel":
+            history.cancelling = True
+        case "add_context":
+            session = blob_json(history.store, event.payload_ref)
+            history.target = Target.model_validate(session["target"])
+            history.facts = TargetFacts.model_validate(session["facts"])
+
+
+def _approved(history: History, facts: ApprovalFacts) -> None:
+    history.approval = facts
+    history.approvals.append(facts)
+    same = history.quote is not None and history.quote.digest == facts.quote_digest
+    history.approved_quote, history.covered = (history.quote, True) if same else (None, False)
+    history.ledger = history.ledger.model_copy(update={"ceiling": facts.ceiling})
 
 
 def _state(history: History, event: Event) -> None:
@@ -246,6 +160,8 @@ def _checkpoint(history: History, event: Event) -> None:
     if "refusals_ended" in event.payload:
         history.refusals_ended = event.payload["refusals_ended"]
         history.ended_lanes.add(event.payload.get("lane", ""))
+    if "code" in event.payload:
+        history.checkpoint = event.payload
 
 
 def _reading(history: History, event: Event) -> None:

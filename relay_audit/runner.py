@@ -7,11 +7,14 @@ What has no outcome stays unconfirmed at its worst case until the relay's log sa
 from __future__ import annotations
 
 import asyncio
+import contextlib
 from dataclasses import replace
 from decimal import Decimal
 
+from relay_audit.allowance import Allowance
 from relay_audit.discovery import Sides, ask_officials, way
-from relay_audit.errors import RelayAuditError
+from relay_audit.errors import Overtaken, RelayAuditError
+from relay_audit.events import Draft
 from relay_audit.exchange import Exchange
 from relay_audit.gate import Decision, breaker, next_send
 from relay_audit.lanes import Lanes
@@ -22,28 +25,72 @@ from relay_audit.second_look import look_again
 from relay_audit.settlement import Settlement
 from relay_audit.transport import Answer, Outgoing
 from relay_audit.usage import read_usage
+from relay_audit.words import Side
+
+WISHES = ("cancelled", "paused", "requoted")
+"""Why a lane ended that somebody has asked for; a wish may be taken back before the lanes have met."""
+MONTH = "month_ceiling"
 
 
 class Runner:
-    """One approved run at work. `run` ends it with exactly one terminal event; a process that dies can be followed by
-    another `Runner` on the same folder."""
+    """One approved run at work. `run` ends it with exactly one terminal event, or leaves it as somebody asked; a process
+    that dies can be followed by another `Runner` on the same folder. Signals are heard before every chargeable step."""
 
-    def __init__(self, recorder: Recorder, sides: Sides, settlement: Settlement) -> None:
+    def __init__(
+        self, recorder: Recorder, sides: Sides, settlement: Settlement, allowance: Allowance | None = None
+    ) -> None:
         self.recorder = recorder
         self.sides = sides
         self.settlement = settlement
         self.lanes = Lanes(recorder, settlement)
+        self.allowance = allowance
 
     async def run(self, approval: Approval) -> None:
         """Sends what is left of the plan within the approval and completes the run."""
         for xid in self.recorder.history.unanswered():
             self.recorder.give_up(xid)
+        if self._left():
+            return
         self.recorder.state("running")
         await self.settlement.before()
-        stopped = await self._both_lanes(approval)
+        while (stopped := await self._both_lanes(approval)) in WISHES:
+            if self._left():
+                return
+            approval = self.recorder.history.approved() or approval
+        if stopped == MONTH:
+            self.recorder.checkpoint("stopped", reason=MONTH)
+            self.recorder.state("budget_limited", MONTH)
+            return
+        if self._left():
+            return
         await asyncio.gather(self._official("after"), self.settlement.after())
-        await look_again(self.settlement)
-        self.recorder.note("run.completed", {"stopped": stopped})
+        if self._wish() != "cancelled":
+            await look_again(self.settlement)
+        self._end(stopped)
+
+    def _left(self) -> bool:
+        """Whether somebody has asked to stop here; then the run is left as they asked."""
+        wish = self.recorder.catch_up().wish
+        if wish == "cancelled":
+            self.recorder.end_cancelled()
+        elif wish == "paused":
+            self.recorder.checkpoint("paused")
+            self.recorder.state("paused", "asked")
+        return bool(wish)
+
+    def _end(self, stopped: str) -> None:
+        """The terminal event; a cancel that came before it is the end instead."""
+        self.recorder.checkpoint("finished", reason=stopped)
+        while True:
+            if self.recorder.catch_up().wish == "cancelled":
+                self.recorder.end_cancelled()
+                return
+            with contextlib.suppress(Overtaken):
+                self.recorder.note_all([Draft("run.completed", {"stopped": stopped})], after=self.recorder.history.seq)
+                return
+
+    def _wish(self) -> str:
+        return self.recorder.catch_up().wish
 
     async def _both_lanes(self, approval: Approval) -> str:
         """What breaks in one lane is raised when the other has ended: a paid request in flight is not abandoned."""
@@ -57,10 +104,17 @@ class Runner:
     async def _official_lane(self, approval: Approval) -> None:
         """Free controls first, then the legal bodies that may charge on the official side, within the same approval."""
         await self._official("before")
-        plan, sent = self.recorder.history.plan, self.recorder.history.sent_steps()
-        for step in plan.chargeable("official") if plan and self.sides.official else ():
-            if step.id not in sent and self._decide(step, approval).go:
+        tried = self.recorder.history.sent_steps()
+        while self.sides.official and not self._wish() and (left := self._unsent("official", tried)):
+            step = left[0]
+            tried.add(step.id)
+            if self._decide(step, approval).go:
                 await self._send_as(step, auth_trial=False)
+
+    def _unsent(self, side: Side, tried: set[str]) -> list[Step]:
+        """What is left of the plan as it is now, in order."""
+        plan = self.recorder.history.plan
+        return [step for step in plan.chargeable(side) if step.id not in tried] if plan else []
 
     async def _official(self, when: str) -> None:
         history = self.recorder.history
@@ -78,24 +132,35 @@ class Runner:
         """The relay lane; returns why it ended early, or an empty string. Where refusals can no longer be followed in the
         relay's books only they end; a charge above its line ends all."""
         history = self.recorder.history
-        sent = history.sent_steps()
-        pending = [step for step in (history.plan.chargeable() if history.plan else ()) if step.id not in sent]
-        while pending := [step for step in pending if not self.lanes.ended(step)]:
+        tried = history.sent_steps()
+        while True:
+            await asyncio.sleep(0)  # an interruption is heard here, before an intent that it would leave unconfirmed
+            if wish := self._wish():
+                return wish
+            pending = [step for step in self._unsent("relay", tried) if not self.lanes.ended(step)]
+            if not pending:
+                break
             step = self.lanes.next(pending)
             if step is None or self.lanes.books_first(step):
                 if stop := (await self.lanes.read(pending)).reason:
                     return stop
                 continue
             decision = self._decide(step, approval)
-            pending.remove(step)
+            tried.add(step.id)
             if decision.reason == "hold_above_balance" and step.refusal:
                 continue  # its reserve alone is too large; the cheap steps after it are not
             if not decision.go:
                 return decision.reason or "asked"
-            await asyncio.sleep(0)  # an interruption is heard here, before an intent that it would leave unconfirmed
             await self._send(step)
+            self._say_done(step)
         final = breaker(self._ordinary())
         return (final.reason or "") if final else ""
+
+    def _say_done(self, step: Step) -> None:
+        """A checkpoint when a probe has nothing left to send."""
+        done = self.recorder.history.sent_steps()
+        if not any(other.probe == step.probe for other in self._unsent("relay", done)):
+            self.recorder.checkpoint("probe_done", probe=step.probe)
 
     def _ordinary(self) -> tuple[Exchange, ...]:
         """What the circuit breaker looks at: a refusal that was refused is no failure."""
@@ -105,13 +170,22 @@ class Runner:
 
     def _decide(self, step: Step, approval: Approval) -> Decision:
         history = self.recorder.history
-        quote = history.quote
-        if quote is None or quote.digest != approval.quote_digest or self.sides.clock.now() >= approval.expires_at:
+        if history.quote is None or not history.covered or self.sides.clock.now() >= approval.expires_at:
             return Decision(go=False, reason="approval_expired")
         line, price = self._priced(step)
         if step.side == "official":
-            return next_send(history.ledger, price, line, (), None)
-        return next_send(history.ledger, price, line, self._ordinary(), self._balance())
+            decision = next_send(history.ledger, price, line, (), None)
+        else:
+            decision = next_send(history.ledger, price, line, self._ordinary(), self._balance())
+        if decision.go and not self._allowed(history.ledger.committed + price.at_most):
+            return Decision(go=False, reason="month_ceiling")
+        return decision
+
+    def _allowed(self, amount: Decimal) -> bool:
+        """Whether the budget above the run's has room for everything this one may then have spent."""
+        return self.allowance is None or self.allowance.admit(
+            self.recorder.store.run_id, amount, self.sides.clock.now()
+        )
 
     def _priced(self, step: Step) -> tuple[Line, StepPrice]:
         quote = self.recorder.history.quote

@@ -20,6 +20,8 @@ DATABASE = "run.sqlite3"
 RUN_ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,80}")
 ALPHABET = "23456789abcdefghjkmnpqrstuvwxyz"
 """In ASCII order, without 0 o 1 l i: an id is read aloud and typed."""
+GLANCE_S = 0.3
+"""A status or a signal looks whether the run is free; whoever comes to work on it outwaits such a glance."""
 LATEST = ("", "latest")
 
 _LIST = "`relay-audit status` lists the runs."
@@ -36,10 +38,10 @@ def new_run_id(now: dt.datetime, rng: random.Random) -> str:
 
 @contextlib.contextmanager
 def run_lock(path: Path) -> Iterator[None]:
-    """One process works on a run at a time; the others are told so at once. The lock goes with the process."""
+    """One process works on a run at a time; the others are told so, not kept waiting. The lock goes with the process."""
     if not is_run(path):
         raise RunNotFound(f"there is no run in {path}", next_step=_LIST)
-    lock = FileLock(path / "run.lock", timeout=0, mode=0o600)
+    lock = FileLock(path / "run.lock", timeout=GLANCE_S, mode=0o600)
     try:
         lock.acquire()
     except Timeout as error:
@@ -50,6 +52,21 @@ def run_lock(path: Path) -> Iterator[None]:
         ) from error
     try:
         yield
+    finally:
+        lock.release()
+
+
+@contextlib.contextmanager
+def when_free(path: Path) -> Iterator[bool]:
+    """Whether no process works on the run; while the block lasts none begins to. Never waits."""
+    lock = FileLock(path / "run.lock", timeout=0, mode=0o600)
+    try:
+        lock.acquire()
+    except (Timeout, OSError):  # held, or a folder that nobody can work in
+        yield False
+        return
+    try:
+        yield True
     finally:
         lock.release()
 

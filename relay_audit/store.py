@@ -22,14 +22,14 @@ from types import TracebackType
 from typing import Any, Self
 
 from relay_audit.disk import check_filesystem, file_errors, folder_warnings, sync_folder, write_durably
-from relay_audit.errors import RunNotFound, StoreError, UsageError
+from relay_audit.errors import Overtaken, RunNotFound, StoreError, UsageError
 from relay_audit.events import GENESIS, TERMINAL, Actor, Draft, Event, EventType, timestamp
-from relay_audit.runs import DATABASE, RUN_ID, is_run, locate, new_run_id, register, run_lock, runs_in
+from relay_audit.runs import DATABASE, RUN_ID, is_run, locate, new_run_id, register, run_lock, runs_in, when_free
 from relay_audit.words import canonical
 
 __all__ = [
     "DATABASE", "Draft", "Event", "Store", "check_filesystem", "folder_warnings", "is_run", "locate", "new_run_id",
-    "register", "run_lock", "runs_in",
+    "register", "run_lock", "runs_in", "when_free",
 ]  # fmt: skip
 """The one door to runs on disk; what is behind it is split by what it knows."""
 
@@ -124,13 +124,16 @@ class Store:
     ) -> Event:
         return self.append_all([Draft(type, payload, actor, payload_ref)], ts=ts)[0]
 
-    def append_all(self, drafts: Sequence[Draft], *, ts: dt.datetime) -> list[Event]:
-        """All of them or none, in one transaction. When this returns they survive a power cut."""
+    def append_all(self, drafts: Sequence[Draft], *, ts: dt.datetime, after: int | None = None) -> list[Event]:
+        """All of them or none, in one transaction. When this returns they survive a power cut. With `after`, only while
+        that is still the last event: what was decided by reading up to there holds. Raises `Overtaken` otherwise."""
         for draft in drafts:
             if draft.payload_ref and not self._blob_path(draft.payload_ref).is_file():
                 raise StoreError(f"the event {draft.type} names a blob that was not stored", next_step=_REPORT_IT)
         with self._lock, _sqlite(), _transaction(self._connection):
             seq, prev = self._tip()
+            if after is not None and seq != after:
+                raise Overtaken("somebody else wrote into this run", next_step="Give the command again.")
             sealed = []
             for draft in drafts:
                 event = _seal(draft, seq + 1, ts, prev)

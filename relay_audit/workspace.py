@@ -29,6 +29,11 @@ class Workspace:
         """Originals of the user's own."""
         return self.config / "pins.toml"
 
+    @property
+    def spending(self) -> Path:
+        """What the runs of this machine can have spent: the parent ledger of `max_usd_per_30_days`."""
+        return self.state / "spending"
+
     def spending_lock(self, fingerprint: str) -> Path:
         """The lock of one (origin, key): two runs never interleave chargeable sends on it."""
         folder = self.state / "locks"

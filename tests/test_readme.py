@@ -118,7 +118,7 @@ def test_both_languages_show_the_same_commands_and_files():
 
 def test_every_command_of_the_program_is_shown(relay_audit):
     _, text, _ = relay_audit("relay-audit --help")
-    named = set(re.findall(r"^  ([a-z]+) {2,}", text.split("Commands:")[1].split("Exit codes")[0], re.MULTILINE))
+    named = set(re.findall(r"^  ([a-z-]+) {2,}", text.split("Commands:")[1].split("Exit codes")[0], re.MULTILINE))
     assert {"run", "quote", "approve", "doctor"} <= named
     assert named == {line.split()[1] for line, _ in commands(ENGLISH)}
 

@@ -14,7 +14,14 @@ from relay_audit.ids import answer_date
 from relay_audit.usage import has_bad_usage
 from relay_audit.words import money
 
-MONEY_STOPS = ("ceiling", "line_exceeded", "hold_above_balance", "balance_exhausted", "approval_expired")
+MONEY_STOPS = (
+    "ceiling",
+    "line_exceeded",
+    "hold_above_balance",
+    "balance_exhausted",
+    "approval_expired",
+    "month_ceiling",
+)
 SKEW_S = 120
 LIMITS = {"too_large", "too_slow", "endless", "decompression", "redirect"}
 

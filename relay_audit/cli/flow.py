@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import getpass
 import os
 import sys
 from collections.abc import Callable, Iterator, Mapping
@@ -16,21 +15,22 @@ from typing import Any
 from relay_audit import audit
 from relay_audit.audit import Library
 from relay_audit.cli import screens
-from relay_audit.cli.console import TRUTHY, ProgressLine, emit, interactive, say
+from relay_audit.cli.console import ProgressLine, emit, interactive, say
+from relay_audit.cli.permit import advance_of, month_refusal
 from relay_audit.clock import Clock, SystemClock
 from relay_audit.connect import Connections, Permissions, connect
-from relay_audit.errors import ApprovalNeeded, LeakRefused, RelayAuditError
+from relay_audit.errors import ApprovalNeeded, LeakRefused, RelayAuditError, RunPaused, Unfinished
 from relay_audit.exits import FailOn, exit_code, worst
 from relay_audit.filing import file_reports
 from relay_audit.intake import Limits
-from relay_audit.quote import ApprovalChannel, Quote
+from relay_audit.quote import Quote
 from relay_audit.recorder import Recorder
+from relay_audit.signals import Resume
+from relay_audit.steering import Sender, give
 from relay_audit.store import Store, folder_warnings, run_lock
 from relay_audit.target import Target
 from relay_audit.words import Lang, money
 from relay_audit.workspace import Workspace, workspace
-
-REQUIRE_APPROVE = "RELAY_AUDIT_REQUIRE_APPROVE"
 
 
 @dataclass
@@ -54,6 +54,8 @@ class Invocation:
     environ: Mapping[str, str] = field(default_factory=lambda: os.environ)
     clock: Clock = field(default_factory=SystemClock)
     space: Workspace = field(default_factory=lambda: workspace(os.environ, Path.cwd()))
+    hand_over: Callable[[Path, Invocation], int] | None = None
+    """What sends an approved run instead of this process (`--detach`)."""
     limits: Limits | None = None
     """Of one answer's size and time; None for the product's own."""
 
@@ -92,7 +94,9 @@ def run_one(target: Target, call: Invocation) -> int:
     with begun(target, call) as (recorder, connections, library, quote):
         if not free_of_charge(recorder, quote) and not approved(recorder, quote, call):
             raise approval_needed(recorder, quote)
-        return send_and_report(recorder, connections, library, call)
+        if call.hand_over is None:
+            return send_and_report(recorder, connections, library, call)
+    return call.hand_over(recorder.store.path, call)
 
 
 def free_of_charge(recorder: Recorder, quote: Quote) -> bool:
@@ -100,7 +104,7 @@ def free_of_charge(recorder: Recorder, quote: Quote) -> bool:
     plan = recorder.history.plan
     if plan is not None and plan.chargeable():
         return False
-    audit.approve(recorder, quote.digest, Decimal(0), approver(), "flag")
+    audit.approve(recorder, quote.digest, Decimal(0), audit.account(), "flag")
     return True
 
 
@@ -157,45 +161,25 @@ def _connect(target: Target, library: Library, call: Invocation) -> Connections:
     )  # fmt: skip
 
 
-def approver() -> str:
-    try:
-        return getpass.getuser()
-    except (KeyError, OSError):
-        return "unknown"
-
-
 def approved(recorder: Recorder, quote: Quote, call: Invocation) -> bool:
     """An approval in advance, or a person at the terminal. Nothing else approves."""
     facts = recorder.history.facts
     if call.expect_plan and call.expect_plan != quote.plan_digest:
         call.notice("plan_differs", {"digest": quote.plan_digest})
         return False
-    advance, channel = _advance(recorder.history.target, call)
+    advance, channel = advance_of(recorder.history.target, call.max_usd, call.environ)
     if advance is not None and not facts.conflict:
-        if advance < quote.at_most:
+        if advance < quote.at_most or month_refusal(recorder, call.space):
             return False
-        audit.approve(recorder, quote.digest, advance, approver(), channel)
+        audit.approve(recorder, quote.digest, advance, audit.account(), channel)
         return True
-    if not call.may_ask or quote.needs_explicit_ceiling:
+    if not call.may_ask or quote.needs_explicit_ceiling or month_refusal(recorder, call.space):
         return False
     say(screens.confirm(quote, call.lang))
     if sys.stdin.readline().strip().lower() != quote.digest[:6]:
         return False
-    audit.approve(recorder, quote.digest, quote.at_most, approver(), "terminal")
+    audit.approve(recorder, quote.digest, quote.at_most, audit.account(), "terminal")
     return True
-
-
-def _advance(target: Target, call: Invocation) -> tuple[Decimal | None, ApprovalChannel]:
-    """The amount approved beforehand, if that is allowed here. A 30-day ceiling bounds each run too."""
-    if call.environ.get(REQUIRE_APPROVE, "").lower() in TRUTHY:
-        return None, "flag"
-    in_ci = call.environ.get("CI", "").lower() in TRUTHY
-    amount, channel = (
-        (call.max_usd, "ci" if in_ci else "flag") if call.max_usd is not None else (target.budget.max_usd, "file")
-    )
-    if amount is not None and target.budget.max_usd_per_30_days is not None:
-        amount = min(amount, target.budget.max_usd_per_30_days)
-    return amount, channel  # type: ignore[return-value]
 
 
 def approval_needed(recorder: Recorder, quote: Quote) -> ApprovalNeeded:
@@ -234,10 +218,19 @@ def go_on(store: Store, call: Invocation) -> Recorder:
     history = recorder.history
     if history.status in ("completed", "failed", "cancelled"):
         return recorder
+    if history.cancelling:
+        recorder.end_cancelled()
+        return recorder
+    if history.pausing:
+        give(recorder, Resume(), Sender("human" if call.may_ask else "agent", alone=True))
     if history.quote is None:
         raise ApprovalNeeded(
             "the planning was interrupted; nothing was spent", next_step="begin again: relay-audit run"
         )
+    if history.quote.digest in history.declined and not history.covered:
+        again = f"relay-audit revise {store.run_id}"
+        raise ApprovalNeeded("the quote was declined; nothing was spent since", next_step=again,
+                             details={"run_id": store.run_id, "status": history.status})  # fmt: skip
     if history.approved() is None and not free_of_charge(recorder, history.quote):
         raise approval_needed(recorder, history.quote)
     library = audit.archived_library(history)
@@ -257,6 +250,20 @@ def send(recorder: Recorder, connections: Connections, library: Library, call: I
     with ProgressLine(total, recorder.store.run_id) as line:
         connections.sides.notify = lambda code, params: (line.step if code == "step" else call.notice)(code, params)
         asyncio.run(audit.execute(recorder, connections, library, call.space))
+    _ended(recorder)
+
+
+def _ended(recorder: Recorder) -> None:
+    """Nothing for a run that has come to its end. Raises what says why it has not, and how it goes on."""
+    history, run = recorder.history, recorder.store.run_id
+    again, details = f"relay-audit resume {run}", {"run_id": run, "status": history.status}
+    if history.status == "paused":
+        raise RunPaused("the run was paused, as asked; nothing is in flight", next_step=again, details=details)
+    if history.status == "budget_limited":
+        why = "the budget of 30 days has no room for the next request"
+        raise Unfinished(why, next_step=f"later, or with a higher max_usd_per_30_days: {again}", details=details)
+    if history.status == "awaiting_approval" and history.quote is not None:
+        raise approval_needed(recorder, history.quote)
 
 
 def conclude(recorder: Recorder, call: Invocation) -> int:

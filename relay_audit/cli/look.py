@@ -1,4 +1,4 @@
-"""Commands that read: status, assess, report, doctor; and the approval, which writes one event."""
+"""Commands that read: assess, report, doctor; and the approval, which writes one event."""
 
 from __future__ import annotations
 
@@ -6,7 +6,6 @@ import os
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
-from decimal import Decimal
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -15,20 +14,16 @@ import typer
 from relay_audit import audit
 from relay_audit.checkup import capabilities, leaks, stale
 from relay_audit.cli import options, screens
-from relay_audit.cli.console import TRUTHY, emit, language, say
-from relay_audit.cli.flow import Invocation, approver
+from relay_audit.cli.console import emit, language, say
+from relay_audit.cli.flow import Invocation
 from relay_audit.clock import SystemClock
-from relay_audit.errors import ApprovalRefused, StoreError, Unfinished, UsageError
+from relay_audit.errors import UsageError
 from relay_audit.filing import report_bytes
-from relay_audit.quote import ApprovalChannel
 from relay_audit.recorder import Recorder
-from relay_audit.replay import History, replay
+from relay_audit.replay import replay
 from relay_audit.report.leakguard import write_report
-from relay_audit.store import Store, locate, runs_in
-from relay_audit.words import money
+from relay_audit.store import Store, locate
 from relay_audit.workspace import workspace
-
-LATEST = 10
 
 
 @contextmanager
@@ -36,24 +31,6 @@ def opened(run: str) -> Iterator[Store]:
     space = workspace(os.environ, Path.cwd())
     with Store.open(locate(run, [space.audits], space.state)) as store:
         yield store
-
-
-def give_approval(store: Store, digest: str, ceiling: Decimal | None, *, terminal: bool) -> dict[str, Any]:
-    """Records the approval; refused from a channel that the accused may be steering."""
-    recorder = Recorder(store, SystemClock())
-    channel: ApprovalChannel = (
-        "terminal" if terminal else "ci" if os.environ.get("CI", "").lower() in TRUTHY else "agent"
-    )
-    clash = recorder.history.facts.conflict or audit.conflict(recorder.history.target, os.environ)
-    if clash and channel != "terminal":
-        raise ApprovalRefused(
-            "whoever approves here is served by the relay under audit; only a person at a terminal may approve",
-            next_step="run the approve command yourself, in a terminal",
-            details={"conflict": clash},
-        )
-    given = audit.approve(recorder, digest, ceiling or Decimal(0), approver(), channel)
-    return {"run_id": store.run_id, "quote_digest": given.quote_digest, "max_usd": money(given.ceiling),
-            "channel": given.channel, "then": f"relay-audit resume {store.run_id}"}  # fmt: skip
 
 
 def show_quote(recorder: Recorder, call: Invocation, details: dict[str, Any], *, show_requests: bool) -> None:
@@ -70,65 +47,6 @@ def show_quote(recorder: Recorder, call: Invocation, details: dict[str, Any], *,
     for body in bodies:
         emit(body)
     say(f"-> {details['approve_cmd']}\n   {details['then']}", sys.stdout)
-
-
-def status(
-    run: Annotated[str, typer.Argument(metavar="[RUN]", show_default=False)] = "", json: options.Json = False
-) -> None:
-    """Where a run stands; without a run, the latest ones."""
-    if not run:
-        space = workspace(os.environ, Path.cwd())
-        rows = [row for path in runs_in(space.audits)[:LATEST] if (row := _row(path))]
-        emit({"runs": rows}) if json else say("\n".join(map(_line, rows)) or "no runs here", sys.stdout)
-        return
-    with opened(run) as store:
-        row = _standing(replay(store))
-    emit(row) if json else say(_line(row), sys.stdout)
-
-
-def _row(path: Path) -> dict[str, Any]:
-    """Empty for a run that broke off before its first event; one that cannot be read says so and hides no other."""
-    try:
-        with Store.open(path) as store:
-            return _standing(replay(store))
-    except Unfinished:
-        return {}
-    except StoreError as error:
-        return {
-            "run_id": path.name,
-            "status": "unreadable",
-            "model": "",
-            "message": error.message,
-            "then": error.next_step,
-        }
-
-
-def _standing(history: History) -> dict[str, Any]:
-    quote, run = history.quote, history.store.run_id
-    row: dict[str, Any] = {
-        "run_id": run,
-        "status": history.status,
-        "model": history.facts.model,
-        "started_at": history.started_at.isoformat(timespec="seconds"),
-        "stopped": history.stopped,
-        "evidence_head": history.store.head(),
-        "exchanges": len(history.exchanges),
-        "unconfirmed": sum(e.delivery == "unconfirmed" for e in history.exchanges.values()),
-        "spent": money(history.ledger.total("settled")),
-    }
-    if quote is not None:
-        row |= {"quote_digest": quote.digest, "quoted_at_most": money(quote.at_most)}
-    if history.status == "awaiting_approval" and quote is not None and history.approval is None:
-        row["approve_cmd"] = f"relay-audit approve {run} --quote {quote.digest} --max-usd {money(quote.at_most)}"
-    elif history.status not in ("completed", "failed", "cancelled"):
-        row["then"] = f"relay-audit resume {run}"
-    else:
-        row["then"] = f"relay-audit report {run} --for internal"
-    return row
-
-
-def _line(row: dict[str, Any]) -> str:
-    return f"{row['run_id']}  {row['status']:<18} {row['model']}\n  -> {row.get('approve_cmd') or row['then']}"
 
 
 def assess(

@@ -11,13 +11,26 @@ import typer
 from typer.exceptions import TyperException
 
 from relay_audit import __version__
-from relay_audit.cli import agents, calibration, film, keep, laboratory, look, options, shelf
+from relay_audit.cli import (
+    agents,
+    calibration,
+    detached,
+    film,
+    keep,
+    laboratory,
+    look,
+    onward,
+    options,
+    permit,
+    shelf,
+    steer,
+    watch,
+)
 from relay_audit.cli.console import emit, interactive, language, prepare_streams, say
-from relay_audit.cli.flow import Invocation, approval_needed, begun, report_error, resume, run_targets
+from relay_audit.cli.flow import Invocation, approval_needed, begun, report_error, run_targets
 from relay_audit.cli.options import amount, key_from, permissions, severity, targets_from
 from relay_audit.errors import EXIT_CODES, Interrupted, RelayAuditError
 from relay_audit.owner import check_owner
-from relay_audit.store import run_lock
 
 EPILOG = "Exit codes:\n\n" + "\n\n".join(f"{code}  {text}" for code, text in EXIT_CODES.items())
 app = typer.Typer(
@@ -73,6 +86,7 @@ def run(
     fail_on: options.FailOnOption = "medium",
     allow_inconclusive: options.AllowInconclusive = False,
     expect_plan: options.ExpectPlan = "",
+    detach: options.Detach = False,
     no_input: options.NoInput = False,
     allow_origin: options.AllowOrigin = None,
     allow_official_key_to: options.AllowOfficialKeyTo = "",
@@ -91,7 +105,7 @@ def run(
     call = Invocation(
         lang=language(lang, os.environ), as_json=json, no_input=no_input, packs=packs, knowledge=knowledge, prices=prices,
         baselines=baselines, max_usd=amount(max_usd, "--max-usd"), expect_plan=expect_plan, free_only=free_only, fail_on=severity(fail_on),
-        allow_inconclusive=allow_inconclusive,
+        allow_inconclusive=allow_inconclusive, hand_over=detached.hand_over if detach else None,
     )  # fmt: skip
     call.permissions = permissions(
         allow_origin, allow_official_key_to, private=allow_private, key=key, may_ask=call.may_ask
@@ -142,36 +156,21 @@ def approve(
 ) -> None:
     """Permit exactly this quote up to this ceiling. Sends nothing."""
     asked = interactive(as_json=json, no_input=False, environ=os.environ)
-    with look.opened(run) as store, run_lock(store.path):
-        result = look.give_approval(store, quote, amount(max_usd, "--max-usd"), terminal=asked)
+    with look.opened(run) as store:
+        result = permit.give_approval(store, quote, amount(max_usd, "--max-usd"), terminal=asked)
     emit(result) if json else say(
         f"approved: {result['max_usd']} for {result['quote_digest'][:12]}…\n  -> {result['then']}", sys.stdout
     )
 
 
-@app.command(name="resume")
-def resume_run(
-    run: options.RunId,
-    fail_on: options.FailOnOption = "medium",
-    allow_inconclusive: options.AllowInconclusive = False,
-    allow_origin: options.AllowOrigin = None,
-    allow_official_key_to: options.AllowOfficialKeyTo = "",
-    allow_private: options.AllowPrivate = False,
-    lang: options.LangOption = None,
-    json: options.Json = False,
-) -> None:
-    """Go on within the approval, also after a crash. What was sent is never sent again."""
-    call = Invocation(
-        lang=language(lang, os.environ), as_json=json, fail_on=severity(fail_on), allow_inconclusive=allow_inconclusive
-    )
-    call.permissions = permissions(
-        allow_origin, allow_official_key_to, private=allow_private, key="", may_ask=call.may_ask
-    )
-    with look.opened(run) as store, run_lock(store.path):
-        raise typer.Exit(resume(store, call))
-
-
-app.command()(look.status)
+app.command(name="resume")(onward.resume_run)
+app.command()(steer.decline)
+app.command()(steer.pause)
+app.command()(steer.cancel)
+app.command()(steer.revise)
+app.command(name="add-context")(steer.add_context)
+app.command()(watch.status)
+app.command()(watch.events)
 app.command()(look.assess)
 app.command()(look.report)
 app.command()(look.doctor)

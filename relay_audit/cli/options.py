@@ -95,6 +95,10 @@ ExpectPlan = Annotated[
         "--expect-plan", metavar="DIGEST", help="Go on only if the plan is exactly this one.", show_default=False
     ),
 ]
+Detach = Annotated[
+    bool,
+    typer.Option("--detach", help="Return once the approved run works on its own; `events --follow` waits for it."),
+]
 NoInput = Annotated[bool, typer.Option("--no-input", help="Never ask.")]
 AllowOrigin = Annotated[
     list[str] | None,

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +21,7 @@ from relay_audit.report.views import host_of
 from relay_audit.words import LANGS, Lang, round_up
 
 __all__ = [
-    "ask_user", "calibrated", "confirm", "notice", "quote_screen", "reveals", "rows_head", "short_object", "shown", "summary",
+    "ask_user", "calibrated", "checkpoint", "confirm", "notice", "quote_screen", "reveals", "rows_head", "short_object", "shown", "summary",
 ]  # fmt: skip
 
 SHOWN = 160
@@ -80,6 +82,24 @@ def notice(code: str, lang: Lang, **params: str) -> str:
     if "reason" in params:
         params["reason"] = Phrases(words).word(params["reason"])
     return words.text(f"notice.{code}", **params)
+
+
+def checkpoint(payload: Mapping[str, Any], lang: Lang) -> str:
+    """The last word on where a run stands; empty where it has none."""
+    words = Catalogue.load(lang)
+    code = str(payload.get("code", ""))
+    if code == "finished" and payload.get("reason"):
+        code = "finished_early"
+    if not words.knows(f"checkpoint.{code}"):
+        return ""
+    phrases = Phrases(words)
+    figures = {name: str(payload.get(name, 0)) for name in ("sent", "planned", "answered", "unconfirmed")}
+    names = {
+        name: show(str(payload.get(name) or words.text("checkpoint.nothing")), SHOWN) for name in ("probe", "next")
+    }
+    reason = phrases.stop(str(payload.get("refusals_ended") or payload.get("reason", "")))
+    spent = phrases.amount(Decimal(str(payload.get("spent", "0"))))
+    return words.text(f"checkpoint.{code}", **figures, **names, reason=reason, spent=spent)
 
 
 def reveals(evidence: Evidence) -> dict[str, list[str]]:

@@ -77,10 +77,10 @@ def install(fate: Fate) -> None:
 def _wrap_store(fate: Fate) -> None:
     append_all, put_blob, transaction = Store.append_all, Store.put_blob, store._transaction
 
-    def appending(self: Store, drafts: Any, *, ts: Any) -> Any:
+    def appending(self: Store, drafts: Any, *, ts: Any, after: int | None = None) -> Any:
         name = ":".join(filter(None, ("append", drafts[0].type, drafts[0].payload.get("side", ""))))
         fate.point(name, "before")
-        events = append_all(self, drafts, ts=ts)
+        events = append_all(self, drafts, ts=ts, after=after)
         for event in events:
             fate.note(event=event.seq, hash=event.hash, run=self.run_id)
         fate.point(name, "after")
