@@ -6,6 +6,7 @@ from collections.abc import Callable
 
 from relay_audit.assess.billing import assess_billing
 from relay_audit.assess.channel import assess_channel
+from relay_audit.assess.combined import in_combination
 from relay_audit.assess.coverage import cover
 from relay_audit.assess.model_identity import TRAITS, assess_model_identity
 from relay_audit.assess.parameter_parity import assess_parameter_parity
@@ -42,7 +43,7 @@ def assess(evidence: Evidence, knowledge: Knowledge) -> tuple[tuple[Finding, ...
             found += assessor(evidence, knowledge)
         except Exception:  # noqa: BLE001  rule 18: a probe that breaks is a finding; the others still run
             found.append(finding("run.probe_error", {"assessor": name}))
-    numbered = number(_in_their_light(_one_voice(found)))
+    numbered = number(_in_their_light(in_combination(_one_voice(found), evidence, knowledge)))
     return numbered, cover(evidence, numbered)
 
 

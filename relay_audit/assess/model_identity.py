@@ -266,7 +266,7 @@ def _till(evidence: Evidence) -> list[Finding]:
         )
         if match is None:
             continue
-        tokens = max(step.estimate, 500) + int(step.body.get("max_tokens", 0))
+        tokens = max(step.estimate, 500) + (step.output_limit or 0)
         rate = Decimal(match.group(1)) * 1_000_000 / tokens if tokens else Decimal(0)
         params = {"needed": match.group(1), "per_mtok": money(rate.quantize(Decimal("0.0001")))}
         return [finding("billing.gated_at_till", params, exchanges=(exchange.id,), basis="relay_word")]

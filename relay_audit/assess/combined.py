@@ -1,0 +1,59 @@
+"""Two independent signs that only together carry an accusation: neither assessor sees the other's."""
+
+from __future__ import annotations
+
+from relay_audit.codes import finding
+from relay_audit.evidence import Evidence
+from relay_audit.exchange import pointer
+from relay_audit.finding import Finding
+from relay_audit.fingerprint import Knowledge
+
+MIN_DOUBTED = 2
+"""Signatures that must say so: one alone may be a slip."""
+
+
+def in_combination(found: list[Finding], evidence: Evidence, knowledge: Knowledge) -> list[Finding]:
+    """The findings, with what two of them say together. Nothing is taken away that said more alone."""
+    return _signed_elsewhere(_by_limit_and_tokenizer(found), evidence, knowledge)
+
+
+def _by_limit_and_tokenizer(found: list[Finding]) -> list[Finding]:
+    """Another model's output limit, and another tokenizer: a text that a relay may have written itself, and a count."""
+    limit = next((f for f in found if f.code == "model.limit_mismatch" and f.outcome == "mismatch"), None)
+    count = next((f for f in found if f.code == "tokens.tokenizer_differs" and f.outcome == "mismatch"), None)
+    if limit is None or count is None or any(f.code == "model.substituted" for f in found):
+        return found
+    asked = limit.params["requested"]
+    names = ", ".join(limit.params["fits"]) or str(limit.params["cap"])
+    made = finding(
+        "model.substituted",
+        {"requested": asked, "untrusted_leaked": names, "road": "limit_and_tokenizer", "n": len(limit.exchanges)},
+        exchanges=tuple(dict.fromkeys((*limit.exchanges, *count.exchanges))),
+        confidence="strong",
+        evidence_level="observed_pattern",
+        basis=limit.basis,
+        expected={**limit.expected, **count.expected},
+        observed={**limit.observed, **count.observed},
+    )
+    return [*found, made]
+
+
+def _signed_elsewhere(found: list[Finding], evidence: Evidence, knowledge: Knowledge) -> list[Finding]:
+    """A signature of another platform under ids of the vendor, and usage that lacks the region which every answer of the
+    vendor has for this model: what cannot be rewritten, and what a rewriter forgets."""
+    doubt = next((f for f in found if f.code == "channel.signals_contradict" and f.severity == "low"), None)
+    if doubt is None or len(doubt.exchanges) < MIN_DOUBTED or not _without_region(evidence, knowledge):
+        return found
+    pairs = [*doubt.params["pairs"], "usage: no inference_geo"]
+    heavier = doubt.model_copy(
+        update={"severity": "medium", "confidence": "strong", "params": {**doubt.params, "pairs": pairs}}
+    )
+    return [heavier if f is doubt else f for f in found]
+
+
+def _without_region(evidence: Evidence, knowledge: Knowledge) -> bool:
+    facts = knowledge.model(evidence.target.official_model)
+    if facts is None or not facts.inference_geo or facts.age(evidence.started_at.date()) != "fresh":
+        return False
+    answers = [e.answer() for e in evidence.answers() if e.status == 200 and e.streamed() is None]
+    return bool(answers) and all(pointer(answer, "/usage/inference_geo") is None for answer in answers)

@@ -1,0 +1,82 @@
+"""Two signs of different kinds that only together accuse: each alone stays what it is."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from relay_audit.assess.combined import in_combination
+from relay_audit.codes import finding
+from relay_audit.evidence import Evidence
+from relay_audit.finding import Finding
+from tests.assess.evidence_builders import KNOWLEDGE, MODEL, answered, at, run_of, step_named
+
+LIMIT = finding(
+    "model.limit_mismatch", {"requested": MODEL, "cap": 16384, "expected_cap": 128000, "fits": ["gpt-4o", "gpt-4o-mini"]},
+    exchanges=("X0001",), outcome="mismatch", severity="low", expected={"max_output": 128000}, observed={"max_output": 16384},
+)  # fmt: skip
+COUNT = finding(
+    "tokens.tokenizer_differs", {"n": 24, "slopes": {"ascii": "0.71"}}, exchanges=("X0002",), confidence="strong",
+    observed={"ascii": "0.71"},
+)  # fmt: skip
+PAIRS = ["message_id: anthropic", "signature: aws"]
+
+
+def doubt(*exchanges: str, severity: Any = "low") -> Finding:
+    return finding("channel.signals_contradict", {"n": len(exchanges), "of": 3, "pairs": PAIRS}, exchanges=exchanges,
+                   severity=severity, confidence="supporting")  # fmt: skip
+
+
+def run(usage: dict[str, Any], *, model: str = MODEL) -> Evidence:
+    steps = [step_named(f"s{place}") for place in range(3)]
+    answers = [
+        answered(p + 1, f"s{p}", {"id": f"msg_{p}", "model": model, "usage": usage}, moment=at(p)) for p in range(3)
+    ]
+    return run_of(answers, steps, model=model)
+
+
+BARE = {"input_tokens": 20, "output_tokens": 4}
+
+
+def test_another_limit_and_another_tokenizer_are_another_model() -> None:
+    found = in_combination([LIMIT, COUNT], run(BARE), KNOWLEDGE)
+    made = found[-1]
+    assert (made.code, made.severity, made.accusation) == ("model.substituted", "critical", True)
+    assert (made.params["road"], made.params["untrusted_leaked"]) == ("limit_and_tokenizer", "gpt-4o, gpt-4o-mini")
+    assert made.exchanges == ("X0001", "X0002")
+    assert made.observed == {"max_output": 16384, "ascii": "0.71"}
+
+
+@pytest.mark.parametrize(
+    "alone",
+    [[LIMIT], [COUNT], [LIMIT.model_copy(update={"outcome": "inconclusive", "severity": "info"}), COUNT]],
+)
+def test_each_alone_stays_what_it_is(alone: list[Finding]) -> None:
+    assert in_combination(alone, run(BARE), KNOWLEDGE) == alone
+
+
+def test_a_name_that_stands_already_is_not_said_twice() -> None:
+    named = finding(
+        "model.substituted", {"requested": MODEL, "untrusted_leaked": "gpt-4o", "road": "error_text", "n": 1}
+    )
+    assert in_combination([LIMIT, COUNT, named], run(BARE), KNOWLEDGE) == [LIMIT, COUNT, named]
+
+
+def test_a_foreign_signature_over_usage_without_its_region_is_a_contradiction() -> None:
+    made = in_combination([doubt("X0001", "X0002")], run(BARE), KNOWLEDGE)
+    assert [(f.code, f.severity, f.confidence) for f in made] == [("channel.signals_contradict", "medium", "strong")]
+    assert made[0].params["pairs"] == [*PAIRS, "usage: no inference_geo"]
+
+
+@pytest.mark.parametrize(
+    ("item", "evidence"),
+    [
+        (doubt("X0001", "X0002"), run({**BARE, "inference_geo": "global"})),
+        (doubt("X0001"), run(BARE)),
+        (doubt("X0001", "X0002", severity="info"), run(BARE)),
+        (doubt("X0001", "X0002"), run(BARE, model="claude-sonnet-9")),
+    ],
+)
+def test_with_the_region_or_a_single_signature_it_accuses_nobody(item: Finding, evidence: Evidence) -> None:
+    assert in_combination([item], evidence, KNOWLEDGE) == [item]
