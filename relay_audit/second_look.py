@@ -27,7 +27,7 @@ async def look_again(settlement: Settlement) -> None:
     await _prices(settlement)
     if refund_open(settlement):
         await _after(settlement, REFUNDS)
-    elif rows_and_balance_differ(settlement):
+    elif rows_and_balance_differ(settlement) or usage_page_differs(settlement):
         await _after(settlement, SETTLING)
 
 
@@ -43,6 +43,17 @@ def rows_and_balance_differ(settlement: Settlement) -> bool:
     history = settlement.recorder.history
     found = reconcile(tuple(history.balance), tuple(history.log), history.site.quota_per_unit)
     return found is not None and found.gap != 0 and not found.foreign_rows
+
+
+def usage_page_differs(settlement: Settlement) -> bool:
+    """The usage page moved by something else than our rows come to; it may only be late."""
+    history = settlement.recorder.history
+    told = [reading.dollars for reading in history.usage if reading.dollars is not None]
+    books = next((reading for reading in reversed(history.log) if reading.state == "read"), None)
+    if len(told) < 2 or books is None or books.foreign.within:
+        return False
+    rows = sum((row.charged(history.site.quota_per_unit) for row in books.rows), Decimal(0))
+    return abs(told[-1] - told[0] - rows) > rows / 100
 
 
 async def _after(settlement: Settlement, patience: dt.timedelta) -> None:

@@ -64,10 +64,18 @@ def _parameters(own: list[Finding], evidence: Evidence) -> Coverage:
     return Coverage(check=4, state="run", reason=evidence.refusals_ended)
 
 
+DECIDED = frozenset({
+    "billing.matches", "billing.overcharged", "billing.undercharged", "billing.price_differs_from_published",
+    "billing.ratio_differs_from_claim", "billing.duplicate_charge", "billing.error_charged", "billing.empty_reply_charged",
+    "billing.incomplete_charged", "billing.hold_not_released", "billing.refund_missing", "billing.cache_misbilled",
+})  # fmt: skip
+"""Findings that rest on rows which were computed or read: then check 6 had its say."""
+
+
 def _billing(evidence: Evidence, findings: tuple[Finding, ...], answered: list[Exchange]) -> Coverage:
     if evidence.plan is not None and 6 not in evidence.plan.checks:
         return Coverage(check=6, state="not_run", reason="not_chosen")
-    if any(f.code in ("billing.matches", "billing.overcharged", "billing.undercharged") for f in findings):
+    if any(f.code in DECIDED for f in findings):
         return Coverage(check=6, state="run")
     if not answered:
         return Coverage(check=6, state="not_run", reason="no_usable_answer" if evidence.generations() else "not_sent")

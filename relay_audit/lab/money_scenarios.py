@@ -110,6 +110,22 @@ FAULTS: tuple[Scenario, ...] = (
         Knobs(money=Money(unlogged_every=7)),
         "billing.overcharged",
     ),
+    row(
+        "fault",
+        "usage_page_x69",
+        "the usage page says 6.9 times as much",
+        "用量页面显示 6.9 倍",
+        Knobs(money=Money(usage_factor=Decimal("6.9"))),
+        "billing.usage_endpoint_unreliable",
+    ),
+    row(
+        "fault",
+        "usage_page_x0",
+        "the usage page says nothing was used",
+        "用量页面显示没有用量",
+        Knobs(money=Money(usage_factor=Decimal(0))),
+        "billing.usage_endpoint_unreliable",
+    ),
 )
 
 CACHES: tuple[Scenario, ...] = (

@@ -68,6 +68,8 @@ class Panel:
             "/api/ratio_config": self._limited(self._ratio_config),
             "/api/usage/token": self._limited(self._usage),
             "/api/log/token": self._limited(self._log_rows),
+            "/v1/dashboard/billing/usage": self._dashboard_usage,
+            "/v1/dashboard/billing/subscription": self._dashboard_limit,
         }
 
     @property
@@ -153,6 +155,36 @@ class Panel:
             "expires_at": 0,
         }
         return json_answer(200, {"code": True, "message": "ok", "data": data}, own)
+
+    def _dashboard_usage(self, request: HttpRequest, own: Headers) -> HttpAnswer:
+        """Everything that the key ever spent, a hundredfold, in the site's display currency; dates are ignored."""
+        if refusal := self._refuse_dashboard(request, own):
+            return refusal
+        spent = Decimal(self._log.used) / QUOTA_PER_UNIT * self._display_rate * self._knobs.money.usage_factor
+        return json_answer(200, {"object": "list", "total_usage": float(spent * 100)}, own)
+
+    def _dashboard_limit(self, request: HttpRequest, own: Headers) -> HttpAnswer:
+        if refusal := self._refuse_dashboard(request, own):
+            return refusal
+        limit = (
+            100_000_000
+            if self._seen.unlimited
+            else float(Decimal(self._seen.granted) / QUOTA_PER_UNIT * self._display_rate)
+        )
+        limits = dict.fromkeys(("soft_limit_usd", "hard_limit_usd", "system_hard_limit_usd"), limit)
+        answer = {"object": "billing_subscription", "has_payment_method": True, **limits, "access_until": 0}
+        return json_answer(200, answer, own)
+
+    def _refuse_dashboard(self, request: HttpRequest, own: Headers) -> HttpAnswer | None:
+        """Errors of these pages come as 200."""
+        if self._refuse(request, own) is None:
+            return None
+        error = {"message": "无效的令牌", "type": "new_api_error", "param": "", "code": ""}
+        return json_answer(200, {"error": error}, own)
+
+    @property
+    def _display_rate(self) -> Decimal:
+        return Decimal("7.3") if self._knobs.money.display == "CNY" else Decimal(1)
 
     def _log_rows(self, request: HttpRequest, own: Headers) -> HttpAnswer:
         """The older generation reads only `?key=`: a header alone asks for the key "" and gets no rows."""

@@ -38,7 +38,10 @@ KEPT = (
     "audio_completion_ratio", "image_completion_ratio", "audio_input", "audio_output", "image_output", "web_search",
     "file_search", "image_generation_call", "seconds", "size", "reasoning_effort", "frt",
 )  # fmt: skip
-"""The keys of `other` that an assessor reads; nothing else of a row's free part is written."""
+"""The keys of `other` that an assessor reads; besides them only numbers that multiply a price are written."""
+MOST_KEYS = 120
+LONGEST_EXPRESSION = 6000
+"""Characters of a price expression in base64."""
 
 
 class NewApi(OneApi):
@@ -181,11 +184,21 @@ def _free(raw: Any) -> Any:  # noqa: ANN401
 def _other(raw: Any) -> dict[str, Any]:  # noqa: ANN401
     """`other` cut down to the keys an assessor reads."""
     free = table(_free(raw))
+    kept = [key for key in free if key in KEPT or _multiplies(key, free[key])]
     return {
-        key: short(free[key]) if isinstance(free[key], str) else free[key]
-        for key in KEPT
-        if key in free and _plain(free[key])
+        short(key): str(free[key])[:LONGEST_EXPRESSION] if key == "expr_b64" else _cut(free[key])
+        for key in kept[:MOST_KEYS]
+        if _plain(free[key])
     }
+
+
+def _multiplies(key: str, value: Any) -> bool:  # noqa: ANN401
+    """A number under a name of a fork's own that may have gone into the charge."""
+    return key.endswith(("_ratio", "_multiplier", "_factor")) and isinstance(value, int | float)
+
+
+def _cut(value: Any) -> Any:  # noqa: ANN401
+    return short(value) if isinstance(value, str) else value
 
 
 def _plain(value: Any) -> bool:  # noqa: ANN401

@@ -15,6 +15,7 @@ from relay_audit.quote import UnitPrice
 from relay_audit.relays.numbers import number, page, rows, short, table
 
 STATUS, PRICING = "/api/status", "/api/pricing"
+LONGEST_EXPRESSION = 4500
 HOUR_FACTOR = Decimal("1.6")
 """A one-hour cache write against a five-minute one, where the list does not say (new-api's own constant)."""
 
@@ -94,6 +95,6 @@ def _published(row: dict[str, Any]) -> Published:
         create_cache_ratio=number(row.get("create_cache_ratio")),
         model_price=number(row.get("model_price")),
         billing_mode=short(row.get("billing_mode")),
-        billing_expr=short(row.get("billing_expr")),
+        billing_expr=str(row.get("billing_expr") or "")[:LONGEST_EXPRESSION],
         groups=tuple(short(name) for name in rows(row.get("enable_groups")) if isinstance(name, str)),
     )
