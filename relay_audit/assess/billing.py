@@ -33,7 +33,7 @@ def assess_billing(evidence: Evidence, knowledge: Knowledge) -> list[Finding]:
         *prices(evidence, knowledge, bill, done),
         *delivery(bill, balance),
         *against.findings,
-        *usage_pages(evidence, bill),
+        *usage_pages(evidence, bill, balance),
         *cache,
     ]
     return [*_agreement(evidence, knowledge, bill, done, against, found), *found, *books_of(bill, against.state)]

@@ -146,8 +146,9 @@ def _fewest(gap: int, sizes: list[int]) -> int:
     return best.get(gap, 0)
 
 
-def usage_pages(evidence: Evidence, bill: Bill) -> list[Finding]:
-    """The usage endpoint, converted to site dollars, against the rows: in both directions, and never as the charge."""
+def usage_pages(evidence: Evidence, bill: Bill, balance: Reconciliation | None) -> list[Finding]:
+    """The usage endpoint, converted to site dollars, against the rows: in both directions, and never as the charge.
+    Where it moves as the balance does, it is the same counter, and the balance has said it."""
     read = [r for r in evidence.usage if r.state == "read" and r.dollars is not None]
     if len(read) < 2 or not bill.joined or read[0].dollars is None or read[-1].dollars is None:
         return []
@@ -156,6 +157,8 @@ def usage_pages(evidence: Evidence, bill: Bill) -> list[Finding]:
     log = sum((call.net for call in bill.joined), Decimal(0))
     log += Decimal(foreign.within_quota) / bill.per_unit + foreign.within_amount
     if abs(told - log) <= max(_step(read[-1], bill), log / 100) or foreign.within or _open_calls(evidence, bill):
+        return []
+    if balance is not None and abs(told - balance.fell) <= max(_step(read[-1], bill), log / 100):
         return []
     if told < log and last is not None and read[-1].at - last < SETTLED:
         return []
