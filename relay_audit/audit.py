@@ -12,6 +12,8 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
+from pydantic import Field
+
 from relay_audit import __version__
 from relay_audit.allowance import Allowance
 from relay_audit.approval import account as account
@@ -27,7 +29,7 @@ from relay_audit.errors import ApprovalRefused, RunCancelled, TargetError
 from relay_audit.events import Draft
 from relay_audit.evidence import Evidence, TargetFacts
 from relay_audit.finding import Coverage, Finding
-from relay_audit.fingerprint import Knowledge
+from relay_audit.fingerprint import Knowledge, VerdictRule
 from relay_audit.prices import PriceFile, read_price_file
 from relay_audit.quote import Quote
 from relay_audit.reading import Shelf
@@ -41,7 +43,7 @@ from relay_audit.settlement import Settlement
 from relay_audit.shared_books import SharedBooks
 from relay_audit.site_budget import SiteBudget
 from relay_audit.store import Store
-from relay_audit.target import Target, at_vendor, origin_of
+from relay_audit.target import Place, Target, at_vendor, origin_of
 from relay_audit.verdict import Verdict, decide
 from relay_audit.words import Frozen, canonical, money
 from relay_audit.workspace import Workspace
@@ -62,6 +64,8 @@ class Judgement(Frozen):
     coverage: tuple[Coverage, ...]
     verdict: Verdict
     knowledge_digest: str
+    knowledge: Knowledge = Field(exclude=True, repr=False)
+    """What judged, for the texts and dates a report prints."""
 
 
 @dataclass(frozen=True)
@@ -117,6 +121,7 @@ def begin(
     space: Workspace,
     clock: Clock,
     environ: Mapping[str, str],
+    place: Place | None = None,
 ) -> Recorder:
     """A run folder with its first event. Nothing was sent yet. Raises `TargetError` for a claim that names no channel."""
     pack = library.packs.pack(target.subject.dialect)
@@ -143,6 +148,7 @@ def begin(
         "target": target.model_dump(mode="json", by_alias=True),
         "facts": facts.model_dump(mode="json", by_alias=True),
         "pack": pack.model_dump(mode="json", by_alias=True),
+        "place": place.model_dump(mode="json") if place else None,
     }
     payload = {
         "files_ref": store.put_blob(canonical(library.files)),
@@ -239,21 +245,26 @@ async def execute(recorder: Recorder, connections: Connections, library: Library
                 allowance.settle(recorder.store.run_id, history.ledger.committed, recorder.clock.now())
 
 
-def judge(store: Store, *, current: bool = False) -> Judgement:
-    """Findings, coverage and verdict of a stored run, by the knowledge it carries or by today's. Where bytes were taken
-    away, by the judgement that was recorded while they were there."""
+def judge(store: Store, *, current: bool = False, rules: tuple[VerdictRule, ...] = ()) -> Judgement:
+    """Findings, coverage and verdict of a stored run, by the knowledge it carries or by today's, and by `rules` of the
+    buyer's own where there are any. Where bytes were taken away, by the judgement that was recorded while they were there."""
     history = replay(store)
     library = current_library(history) if current else archived_library(history)
-    return judged_by(history, library)
+    return judged_by(history, library, rules)
 
 
-def judged_by(history: History, library: Library) -> Judgement:
+def judged_by(history: History, library: Library, rules: tuple[VerdictRule, ...] = ()) -> Judgement:
     evidence = recognised(history.evidence(), library.knowledge)
     kept = recorded_judgement(history.store) if evidence_withheld(history) else None
     findings, coverage = kept or assess(evidence, library.knowledge)
-    verdict = decide(evidence, findings, coverage, library.knowledge.rules)
+    verdict = decide(evidence, findings, coverage, rules or library.knowledge.rules)
     return Judgement(
-        evidence=evidence, findings=findings, coverage=coverage, verdict=verdict, knowledge_digest=library.digest
+        evidence=evidence,
+        findings=findings,
+        coverage=coverage,
+        verdict=verdict,
+        knowledge_digest=library.digest,
+        knowledge=library.knowledge,
     )
 
 

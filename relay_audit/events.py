@@ -124,7 +124,7 @@ EVENTS: dict[EventType, EventSpec] = {
     "artifact.created": EventSpec(
         "A report or an export was written.",
         "internal",
-        ("kind", "audience", "lang", "format", "name", "sha256"),
+        ("kind", "audience", "lang", "format", "name", "sha256", "version", "because", "withdrawn"),
         "the report, byte for byte",
     ),
     "assessment.recorded": EventSpec(

@@ -15,7 +15,7 @@ from relay_audit.pack import Pack
 from relay_audit.plan import Plan
 from relay_audit.quote import Approval, Quote
 from relay_audit.store import Store
-from relay_audit.target import Target
+from relay_audit.target import Place, Target
 from relay_audit.words import Side
 
 Wish = Literal["", "cancelled", "paused", "requoted"]
@@ -36,6 +36,8 @@ class History:
     knowledge_digest: str
     tool_version: str
     started_at: dt.datetime
+    place: Place | None = None
+    """Where the target file names what is under test; None where there was no file."""
     status: RunStatus = "planned"
     stopped: str = ""
     plan: Plan | None = None

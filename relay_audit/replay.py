@@ -18,7 +18,7 @@ from relay_audit.pack import Pack
 from relay_audit.plan import Plan
 from relay_audit.quote import Quote
 from relay_audit.store import Store
-from relay_audit.target import Target
+from relay_audit.target import Place, Target
 
 
 def apply(history: History, event: Event) -> None:
@@ -63,6 +63,7 @@ def _begin(store: Store, event: Event) -> History:
         target=Target.model_validate(session["target"]),
         facts=TargetFacts.model_validate(session["facts"]),
         pack=Pack.model_validate(session["pack"]),
+        place=Place.model_validate(session["place"]) if session.get("place") else None,
         files=blob_json(store, event.payload["files_ref"]),
         knowledge_digest=event.payload["knowledge_digest"],
         tool_version=event.payload["tool_version"],

@@ -166,6 +166,14 @@ class Target(Frozen):
         return (self.official.model if self.official else "") or self.subject.model
 
 
+class Place(Frozen):
+    """Where a target file says what is under test: reports for code scanning have to point at a line."""
+
+    path: str
+    """Relative to where the audit was started, with forward slashes."""
+    line: int = Field(default=1, ge=1)
+
+
 def read_target(text: str) -> list[Target]:
     """Target files as TOML. `models = [...]` is shorthand for one target each.
 

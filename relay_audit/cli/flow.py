@@ -28,7 +28,7 @@ from relay_audit.recorder import Recorder
 from relay_audit.signals import Resume
 from relay_audit.steering import Sender, give
 from relay_audit.store import Store, folder_warnings, run_lock
-from relay_audit.target import Target
+from relay_audit.target import Place, Target
 from relay_audit.words import Lang, money
 from relay_audit.workspace import Workspace, workspace
 
@@ -56,6 +56,8 @@ class Invocation:
     space: Workspace = field(default_factory=lambda: workspace(os.environ, Path.cwd()))
     hand_over: Callable[[Path, Invocation], int] | None = None
     """What sends an approved run instead of this process (`--detach`)."""
+    place: Place | None = None
+    """Where the target file names what is under test."""
     limits: Limits | None = None
     """Of one answer's size and time; None for the product's own."""
 
@@ -130,7 +132,7 @@ def started(target: Target, call: Invocation) -> Iterator[tuple[Recorder, Connec
     connections.sides.notify = call.notice
     for warning in folder_warnings(call.space.audits):
         call.notice(warning, {})
-    recorder = audit.begin(target, library, connections, call.space, call.clock, call.environ)
+    recorder = audit.begin(target, library, connections, call.space, call.clock, call.environ, call.place)
     for source in recorder.history.facts.baseline_sources:
         call.notice("baselines", {"source": screens.shown(source)})
     with recorder.store, run_lock(recorder.store.path), _naming(recorder.store.run_id):

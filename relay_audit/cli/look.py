@@ -1,4 +1,4 @@
-"""Commands that read: assess, report, doctor; and the approval, which writes one event."""
+"""Commands that read: assess, doctor; and the approval, which writes one event."""
 
 from __future__ import annotations
 
@@ -18,10 +18,8 @@ from relay_audit.cli.console import emit, language, say
 from relay_audit.cli.flow import Invocation
 from relay_audit.clock import SystemClock
 from relay_audit.errors import UsageError
-from relay_audit.filing import report_bytes
 from relay_audit.recorder import Recorder
 from relay_audit.replay import replay
-from relay_audit.report.leakguard import write_report
 from relay_audit.store import Store, locate
 from relay_audit.workspace import workspace
 
@@ -66,26 +64,6 @@ def assess(
     emit(screens.short_object(judgement, chosen, {})) if json else say(
         screens.summary(judgement, chosen, {}), sys.stdout
     )
-
-
-def report(
-    run: options.RunId,
-    audience: Annotated[str, typer.Option("--for", metavar="vendor|internal", help="Whom it is for.")] = "internal",
-    format: Annotated[str, typer.Option("--format", metavar="html|json")] = "html",  # noqa: A002
-    lang: options.LangOption = None,
-    output: Annotated[Path | None, typer.Option("-o", "--output", metavar="FILE", show_default=False)] = None,
-) -> None:
-    """Render a report from a stored run, past the leak guard."""
-    if audience not in ("vendor", "internal") or format not in ("html", "json"):
-        raise UsageError("no such report here", next_step="--for vendor|internal, --format html|json")
-    with opened(run) as store:
-        history = replay(store)
-        raw = report_bytes(history, audit.judge(store), audience, format, language(lang, os.environ), os.environ)  # type: ignore[arg-type]
-    if output is None:
-        say(raw.decode().rstrip("\n"), sys.stdout)
-    else:
-        write_report(output, raw)
-        say(str(output))
 
 
 def doctor(

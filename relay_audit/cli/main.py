@@ -21,6 +21,7 @@ from relay_audit.cli import (
     look,
     onward,
     options,
+    papers,
     permit,
     shelf,
     steer,
@@ -28,7 +29,7 @@ from relay_audit.cli import (
 )
 from relay_audit.cli.console import emit, interactive, language, prepare_streams, say
 from relay_audit.cli.flow import Invocation, approval_needed, begun, report_error, run_targets
-from relay_audit.cli.options import amount, key_from, permissions, severity, targets_from
+from relay_audit.cli.options import amount, key_from, permissions, place_of, severity, targets_from
 from relay_audit.errors import EXIT_CODES, Interrupted, RelayAuditError
 from relay_audit.owner import check_owner
 
@@ -106,6 +107,7 @@ def run(
         lang=language(lang, os.environ), as_json=json, no_input=no_input, packs=packs, knowledge=knowledge, prices=prices,
         baselines=baselines, max_usd=amount(max_usd, "--max-usd"), expect_plan=expect_plan, free_only=free_only, fail_on=severity(fail_on),
         allow_inconclusive=allow_inconclusive, hand_over=detached.hand_over if detach else None,
+        place=place_of(target),
     )  # fmt: skip
     call.permissions = permissions(
         allow_origin, allow_official_key_to, private=allow_private, key=key, may_ask=call.may_ask
@@ -172,7 +174,7 @@ app.command(name="add-context")(steer.add_context)
 app.command()(watch.status)
 app.command()(watch.events)
 app.command()(look.assess)
-app.command()(look.report)
+app.command()(papers.report)
 app.command()(look.doctor)
 app.command()(keep.verify)
 app.command()(keep.export)

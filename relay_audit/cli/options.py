@@ -16,7 +16,8 @@ from relay_audit.connect import Permissions
 from relay_audit.errors import TargetError, UsageError
 from relay_audit.exits import FailOn
 from relay_audit.keys import read_key_file
-from relay_audit.target import Target, origin_of, read_target, target_from
+from relay_audit.refusal import line_of
+from relay_audit.target import Place, Target, origin_of, read_target, target_from
 
 TargetFile = Annotated[
     Path | None, typer.Argument(metavar="[TARGET.toml]", help="Target file; or use the quick form.", show_default=False)
@@ -136,6 +137,17 @@ def targets_from(file: Path | None, quick: dict[str, Any]) -> list[Target]:
             details={"needs": _needs(quick)},
         )
     return [_overridden(target, quick) for target in targets]
+
+
+def place_of(file: Path | None) -> Place | None:
+    """The line of a target file that names the model, relative to here; the bare name for a file elsewhere."""
+    if file is None:
+        return None
+    here, whole = Path.cwd().resolve(), file.resolve()
+    path = whole.relative_to(here).as_posix() if whole.is_relative_to(here) else file.name
+    text = text_of(file)
+    line = line_of(text, ("target", "model")) or line_of(text, ("target",)) or 1
+    return Place(path=path, line=line)
 
 
 def amount(text: str | None, option: str) -> Decimal | None:

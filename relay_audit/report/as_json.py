@@ -17,6 +17,7 @@ from relay_audit.report.catalogue import Catalogue
 from relay_audit.report.figures import money_of, requests_sent
 from relay_audit.report.phrases import Phrases
 from relay_audit.report.quote_text import ask_user
+from relay_audit.report.terms import Terms
 from relay_audit.report.untrusted import show
 from relay_audit.verdict import Verdict, all_checks
 from relay_audit.words import LANGS, canonical
@@ -49,10 +50,11 @@ def summary_json(
     catalogue: Catalogue,
     *,
     knowledge_digest: str = "",
+    public: Terms | None = None,
     needs: Sequence[Mapping[str, Any]] = (),
 ) -> dict[str, Any]:
     """Short: findings above info and inconclusive ones, in short form. Complete: all, with texts in both languages."""
-    phrases = Phrases(catalogue, _currency(evidence), masked=True)
+    phrases = Phrases(catalogue, _currency(evidence), masked=True, public=public)
     listed = (
         [f for f in findings if f.above_info or f.outcome in ("inconclusive", "error")] if short else list(findings)
     )
@@ -71,7 +73,7 @@ def summary_json(
         },
         "answer": _answer(evidence, findings, coverage, verdict, catalogue),
         "cards": [{"id": c.id, "state": c.state, "text": phrases.card(c, findings, coverage)} for c in verdict.cards],
-        "findings": [_short(f) if short else finding_json(f, _currency(evidence), catalogue) for f in listed],
+        "findings": [_short(f) if short else finding_json(f, _currency(evidence), catalogue, public) for f in listed],
         "findings_total": len(findings),
         "findings_omitted": len(findings) - len(listed),
         "coverage": [row.model_dump(mode="json", exclude={"params"}) for row in all_checks(coverage)],
@@ -95,6 +97,11 @@ def without_internal(full: dict[str, Any]) -> dict[str, Any]:
         key: value for key, value in full["money"].items() if key.startswith("charged") or key in ("currency", "basis")
     }
     return {**kept, "money": charged}
+
+
+def without_names(full: dict[str, Any]) -> dict[str, Any]:
+    """The complete form for anybody: besides policy and money, without what the line could be found by."""
+    return {**without_internal(full), "run_id": ""}
 
 
 def _answer(
@@ -124,31 +131,38 @@ def _short(finding: Finding) -> dict[str, Any]:
     return finding.model_dump(mode="json", include=set(SHORT_FIELDS))
 
 
-def finding_json(finding: Finding, currency: str, catalogue: Catalogue) -> dict[str, Any]:
+def finding_json(finding: Finding, currency: str, catalogue: Catalogue, public: Terms | None = None) -> dict[str, Any]:
     """One finding, complete, with its texts in both languages; a stranger's words only under keys that say so."""
-    texts = {lang: asdict(Phrases(Catalogue.load(lang), currency, masked=True).finding(finding)) for lang in LANGS}
+    texts = {
+        lang: asdict(Phrases(Catalogue.load(lang), currency, masked=True, public=public).finding(finding))
+        for lang in LANGS
+    }
     own = texts[catalogue.lang]
     return {
         **finding.model_dump(
             mode="json", exclude={"expected", "observed", "params", "other_explanations", "refuted_by"}
         ),
-        "expected": fenced(finding.expected),
-        "observed": fenced(finding.observed),
-        "params": fenced(finding.params),
+        "expected": fenced(finding.expected, public),
+        "observed": fenced(finding.observed, public),
+        "params": fenced(finding.params, public),
         "other_explanations": [own["other"]],
         "refuted_by": own["refuted"],
         "texts": texts,
     }
 
 
-def fenced(value: Any, *, untrusted: bool = False) -> Any:  # noqa: ANN401  JSON in, JSON out
-    """A value with every text of a stranger cut and escaped."""
+def fenced(value: Any, public: Terms | None = None, *, untrusted: bool = False) -> Any:  # noqa: ANN401  JSON in, JSON out
+    """A value with every text of a stranger cut and escaped; in public also without what would name the line."""
     if isinstance(value, Mapping):
-        return {str(k): fenced(v, untrusted=untrusted or str(k).startswith("untrusted_")) for k, v in value.items()}
+        return {
+            show(str(k)): fenced(v, public, untrusted=untrusted or str(k).startswith("untrusted_"))
+            for k, v in value.items()
+        }
     if isinstance(value, list | tuple):
-        return [fenced(item, untrusted=untrusted) for item in value]
+        return [fenced(item, public, untrusted=untrusted) for item in value]
     if isinstance(value, str):
-        return show(value)
+        hidden = public is not None and (not public.may_repeat(value) if untrusted else public.holds(value))
+        return "" if hidden else show(value)
     return value
 
 

@@ -8,8 +8,11 @@ from decimal import Decimal, InvalidOperation
 from typing import Any
 
 from relay_audit.evidence import Evidence
+from relay_audit.exchange import Exchange, pointer, whole_number
 from relay_audit.finding import Finding, Money
+from relay_audit.fingerprint import Knowledge, ListPrice
 from relay_audit.quote import UnitPrice
+from relay_audit.usage import read_usage
 from relay_audit.words import round_up
 
 CALL_SIZES = (1_000, 10_000, 100_000)
@@ -78,11 +81,16 @@ def surplus_of(findings: Iterable[Finding]) -> Surplus | None:
     return max(found, key=lambda s: s.slope * CALL_SIZES[0] + s.offset, default=None)
 
 
-def real_costs(evidence: Evidence, surplus: Surplus) -> tuple[RealCost, ...]:
+def list_price(knowledge: Knowledge, evidence: Evidence) -> ListPrice | None:
+    """The vendor's own price of the model on the day of the run."""
+    return knowledge.price_of(evidence.target.official_model, evidence.started_at.date())
+
+
+def real_costs(evidence: Evidence, surplus: Surplus, sizes: tuple[int, ...] = CALL_SIZES) -> tuple[RealCost, ...]:
     price = relay_price(evidence)
     per_million = price.input if price is not None and price.per_call is None else None
     rows = []
-    for own in CALL_SIZES:
+    for own in sizes:
         factor = (surplus.slope * own + surplus.offset) / own
         real = round_up(per_million * factor, 4) if per_million is not None else None
         rows.append(RealCost(own, round_up(factor, 3), real))
@@ -104,6 +112,28 @@ def conduct_of(evidence: Evidence) -> Conduct:
         unsent=len(chargeable - {e.step for e in generation}),
         seconds=round((max(times) - min(times)).total_seconds()) if times else 0,
     )
+
+
+def counted_pairs(evidence: Evidence) -> list[tuple[int, int]]:
+    """Official count and billed input of every relay answer whose body was counted, in order of size."""
+    found = []
+    for exchange in evidence.exchanges:
+        step = evidence.plan.step(exchange.step) if evidence.plan else None
+        usage = read_usage(exchange, evidence.pack) if step is not None and step.side == "relay" else None
+        counted = official_count(exchange, evidence) if usage is not None else None
+        if usage is not None and counted is not None:
+            found.append((counted, usage.billed_input))
+    return sorted(found)
+
+
+def official_count(exchange: Exchange, evidence: Evidence) -> int | None:
+    """The official count of the body of a relay step, by the step's name."""
+    counter = evidence.pack.counter
+    if counter is None:
+        return None
+    names = {f"count.{when}.{exchange.step}" for when in ("quote", "before", "after")}
+    answers = (pointer(e.answer(), counter.read) for e in evidence.exchanges if e.step in names and e.status == 200)
+    return next((number for value in answers if (number := whole_number(value)) is not None), None)
 
 
 def requests_sent(evidence: Evidence) -> int:

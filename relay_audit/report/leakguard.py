@@ -1,7 +1,9 @@
 """The last look at a report before it exists: final bytes are scanned, and on a hit nothing is written.
 
-Key-like strings and the buyer's own keys stop every report; internal names, local paths and the name of the account
-stop what is handed to others. The refusal names rule and place, never the text that was found.
+Key-like strings and the buyer's own keys stop every report; internal names, local paths, the name of the account and
+weights of a scoring stop what is handed to others; addresses of machines also stop what is public. Text is looked at as it
+stands and as a reader or a program would see it: without escapes, without tags, without invisible characters, with lines
+joined. The refusal names rule and place, never the text that was found.
 """
 
 from __future__ import annotations
@@ -16,10 +18,13 @@ from collections.abc import Iterable, Iterator
 from functools import cache
 from pathlib import Path
 from typing import Protocol
+from urllib.parse import unquote
 
 from relay_audit.errors import LeakRefused
 from relay_audit.report.catalogue import TEMPLATES, Catalogue
-from relay_audit.report.render import Audience
+from relay_audit.report.edition import Audience
+from relay_audit.report.printed import readable
+from relay_audit.report.terms import SHORTEST_TERM, whole_word
 from relay_audit.resources import folder
 from relay_audit.words import LANGS
 
@@ -32,18 +37,34 @@ PATTERNS: dict[str, re.Pattern[str]] = {
     "key_in_address": re.compile(r"(?i)[?&](?:api[_-]?)?key=[A-Za-z0-9._-]{12,}"),
 }
 """Whatever looks like a key, ours or not."""
-LOCAL_PATHS = re.compile(
-    r"(?:/home|/Users)/[^\s/\"'<>]+|(?<![A-Za-z0-9])[A-Za-z]:\\+Users\\+[^\s\\\"'<>]+|(?<![\w/])/root/"
+OUTWARD: dict[str, re.Pattern[str]] = {
+    "local_path": re.compile(
+        r"(?:/home|/Users)/[^\s/\"'<>]+|(?<![A-Za-z0-9])[A-Za-z]:[\\/]+Users[\\/]+[^\s\\\"'<>]+|(?<![\w/])/root/"
+        r"|/var/folders/\w|/mnt/[a-z]/Users/|file://+[^\s\"'<>]|(?<![\w/])/tmp/[\w.-]+/|(?<!\S)~/[\w.-]+/|%USERPROFILE%"
+    ),
+    "scoring": re.compile(
+        r"(?i)(?<![\w-])(?:scor(?:e|ing)[ _-]?)?weights?[\"'`]?\s*[:=]\s*[\"'`]?-?\d*[.]?\d+|(?:权重|加权)\s*[:：=]\s*-?\d*[.]?\d+"
+    ),
+}
+"""What tells of this computer, or of how the buyer decides: nobody else's business."""
+MACHINES = re.compile(
+    r"(?<![\d.])(?:(?:25[0-5]|2[0-4]\d|1?\d?\d)\.){3}(?:25[0-5]|2[0-4]\d|1?\d?\d)(?![\d.])"
+    r"|(?<![\w:])(?:[0-9a-f]{1,4}:){4,}[0-9a-f:]+"
 )
+"""Addresses of machines: not in public."""
 SHARED_ACCOUNTS = frozenset({"root", "user", "admin", "administrator", "ubuntu", "debian", "runner", "nobody", "guest"})
 """Account names that point to no person."""
-SHORTEST_NAME = 2
-"""Characters; a single letter is found everywhere."""
 NEXT_STEPS = {
     "internal_name": "rename what holds the name (claim, model, file), or use the internal card",
     "local_path": "choose another file name or report the place, or use the internal card",
+    "machine_address": "take --for vendor for its own operator, or report the place",
+    "scoring": "take the weights out of what is shown, or use the internal card",
     "other": "read the run on this computer only, and report the place if a redaction was missed",
 }
+
+
+View = tuple[str, str]
+"""How it was looked at (empty: as it stands), and the text so seen."""
 
 
 class Cleaned(Protocol):
@@ -72,23 +93,37 @@ def check(
 
     The result are notes: names that could not be looked for, because our own texts or the public terms hold them.
     """
-    text = raw.decode("utf-8", errors="replace")
+    views = tuple(_views(readable(raw)))
     for rule, pattern in PATTERNS.items():
-        _refuse_on(rule, pattern, text, file_name)
-    if secrets is not None and (secrets.clean(raw).own or secrets.clean(file_name.encode()).own):
-        raise _refusal("own_key", "in the report or its file name")
+        _refuse_on(rule, pattern, views, file_name)
+    if secrets is not None:
+        looked = {raw, file_name.encode(), *(view.encode("utf-8", "replace") for _, view in views)}
+        if any(secrets.clean(view).own for view in looked):
+            raise _refusal("own_key", "in the report or its file name")
     if audience == "internal":
         return ()
-    _refuse_on("local_path", LOCAL_PATHS, text, Path(file_name).name)
+    name_of_file = Path(file_name).name
+    for rule, pattern in OUTWARD.items():
+        _refuse_on(rule, pattern, views, name_of_file)
+    if audience == "public":
+        _refuse_on("machine_address", MACHINES, views, name_of_file)
+    return _look_for(forbidden_names, tuple((form, _normal(view)) for form, view in views), name_of_file, public_terms)
+
+
+def _look_for(
+    names: Iterable[str], views: tuple[View, ...], file_name: str, public_terms: Iterable[str]
+) -> tuple[str, ...]:
+    """Names as whole words, in normal form."""
     public = _normal("\n".join(public_terms))
     notes = []
-    for name in sorted({_normal(name).strip() for name in forbidden_names}):
-        if len(name) < SHORTEST_NAME or _word(name).search(_own_words()) or _word(name).search(public):
+    for name in sorted({_normal(name).strip() for name in names}):
+        if len(name) < SHORTEST_TERM or _stands_in(name, _own_words()) or _stands_in(name, public):
             notes.append(
                 f"a name of {len(name)} characters occurs in our own texts or is public; it was not looked for"
             )
         else:
-            _refuse_on("internal_name", _word(name), text, Path(file_name).name)
+            there = tuple(view for view in views if name in view[1])
+            _refuse_on("internal_name", whole_word(name), there, _normal(file_name))
     return tuple(notes)
 
 
@@ -115,32 +150,50 @@ def write_report(path: Path, raw: bytes) -> None:
         raise
 
 
-def _refuse_on(rule: str, pattern: re.Pattern[str], text: str, file_name: str) -> None:
-    if pattern.search(_normal(file_name) if rule == "internal_name" else file_name):
+def _stands_in(name: str, text: str) -> bool:
+    return name in text and whole_word(name).search(text) is not None
+
+
+def _refuse_on(rule: str, pattern: re.Pattern[str], views: tuple[View, ...], file_name: str) -> None:
+    if pattern.search(file_name):
         raise _refusal(rule, "in the file's name")
-    for form, view in _views(text):
-        if (hit := pattern.search(_normal(view) if rule == "internal_name" else view)) is not None:
+    for form, view in views:
+        if (hit := pattern.search(view)) is not None:
             line = view.count("\n", 0, hit.start()) + 1
             raise _refusal(rule, f"at line {line}, character {hit.start()}{form}")
 
 
-def _views(text: str) -> Iterator[tuple[str, str]]:
-    """The text as it stands, and as a reader or a program would see it."""
+def _views(text: str) -> Iterator[View]:
+    """The text as it stands, and as a reader or a program would see it. Each once."""
+    seen: set[str] = set()
+    for form, view in _all_views(text):
+        if view not in seen:
+            seen.add(view)
+            yield form, view
+
+
+def _all_views(text: str) -> Iterator[View]:
     yield "", text
     plain = html.unescape(text)
-    if plain != text:
-        yield " (after HTML escapes)", plain
-    if "<" in text:
-        yield " (without tags)", html.unescape(re.sub(r"</?(?:mark|wbr|b|span|strong|code)\b[^>]*>", "", text))
-    if "\\" in text:
-        yield " (after JSON escapes)", re.sub(r"\\u([0-9a-fA-F]{4})", lambda hit: chr(int(hit[1], 16)), text)
+    yield " (after HTML escapes)", plain
+    bare = html.unescape(re.sub(r"<!--|-->|</?(?:mark|wbr|b|i|em|a|p|li|span|strong|code)\b[^>]*>", "", text))
+    yield " (without tags)", bare
+    yield " (after JSON escapes)", _unescaped(plain)
+    visible = "".join(char for char in _unescaped(bare) if char.isascii() or unicodedata.category(char) != "Cf")
+    yield " (without invisible characters)", visible
+    yield " (without Markdown escapes)", re.sub(r"\\([^\w\s])|[*_`]{2}", r"\1", visible)
+    yield " (after percent escapes)", unquote(plain)
+    yield " (lines joined)", re.sub(r"[ \t]*\r?\n[ \t]*", "", visible)
 
 
-def _word(name: str) -> re.Pattern[str]:
-    """A name as a whole word. Scripts without spaces have no word edges."""
-    left = r"(?<![a-z0-9_])" if name[0].isascii() and name[0].isalnum() else ""
-    right = r"(?![a-z0-9_])" if name[-1].isascii() and name[-1].isalnum() else ""
-    return re.compile(left + re.escape(name) + right)
+def _unescaped(text: str) -> str:
+    r"""`\u0041`, `\x41` and `\U00000041` as the characters they stand for."""
+    return re.sub(r"\\(?:u([0-9a-fA-F]{4})|x([0-9a-fA-F]{2})|U([0-9a-fA-F]{8}))", _character, text)
+
+
+def _character(hit: re.Match[str]) -> str:
+    point = int(hit[1] or hit[2] or hit[3], 16)
+    return chr(point) if point <= 0x10FFFF and not 0xD800 <= point <= 0xDFFF else hit[0]
 
 
 def _normal(text: str) -> str:

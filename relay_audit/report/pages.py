@@ -1,31 +1,34 @@
-"""What the two pages show, as values: the templates lay out and decide nothing.
+"""What the pages show, as values: the templates lay out and decide nothing.
 
-The vendor's page holds this relay and the official side, nobody else; the internal card holds verdict and money.
+The vendor's page holds this relay and the official side, nobody else; the public one not even this relay's name.
 """
 
 from __future__ import annotations
 
-import fnmatch
 from typing import Any
 
 from relay_audit.evidence import Evidence
 from relay_audit.finding import Coverage, Finding
 from relay_audit.fingerprint import Knowledge, Known
 from relay_audit.report.catalogue import Catalogue
-from relay_audit.report.figures import conduct_of, money_of, real_costs, relay_price, requests_sent, surplus_of
+from relay_audit.report.edition import Edition
+from relay_audit.report.figures import conduct_of
 from relay_audit.report.phrases import Phrases, Texts, capital
+from relay_audit.report.pictures import pictures
 from relay_audit.report.provenance import versions
+from relay_audit.report.remedies import cost_to_buyer, dated, settings_for, tiers
 from relay_audit.report.side_by_side import Replay, cited, compare, replay, trace
+from relay_audit.report.terms import Terms
 from relay_audit.report.untrusted import show
-from relay_audit.report.views import WIDTH, CardView, CoverageView, Fact, FindingView
+from relay_audit.report.views import WIDTH, AnswerView, CardView, CoverageView, Fact, FindingView
 from relay_audit.report.views import host_of as host_of
-from relay_audit.verdict import NO_RULE, Verdict, all_checks
-from relay_audit.words import Lang, money
+from relay_audit.verdict import Verdict, all_checks
+from relay_audit.words import Lang
 
 TRACES_AT_MOST = 24
 """Rows of one finding's table; the rest are in the archive."""
-REASONS_AT_MOST = 3
-"""On the card, which is one page."""
+REPLY = 600
+"""Characters shown of an operator's reply."""
 
 
 class Page:
@@ -40,11 +43,15 @@ class Page:
         knowledge: Knowledge,
         catalogue: Catalogue,
         knowledge_digest: str = "",
+        *,
+        edition: Edition | None = None,
+        public: Terms | None = None,
     ) -> None:
         self.evidence, self.findings, self.coverage = evidence, findings, all_checks(coverage)
         self.verdict, self.knowledge = verdict, knowledge
-        self.text, self.lang, self.digest = catalogue.text, catalogue.lang, knowledge_digest
-        self.phrases = Phrases(catalogue, evidence.quote.currency if evidence.quote else "USD")
+        self.catalogue, self.text, self.lang, self.digest = catalogue, catalogue.text, catalogue.lang, knowledge_digest
+        self.edition = edition or Edition()
+        self.phrases = Phrases(catalogue, evidence.quote.currency if evidence.quote else "USD", public=public)
 
     def shared(self) -> dict[str, Any]:
         facts = self.evidence.target
@@ -62,10 +69,13 @@ class Page:
             "date": self.evidence.started_at.strftime("%Y-%m-%d %H:%M"),
             "run_id": self.evidence.run_id,
             "head": self.evidence.evidence_head,
+            "notices": self._notices(),
+            "number": self.edition.number(self.evidence),
         }
 
     def vendor(self) -> dict[str, Any]:
-        main = [f for f in self.findings if f.above_info]
+        gone = {fallen.code for fallen in self.evidence.withdrawn}
+        main = [f for f in self.findings if f.above_info and f.code not in gone]
         rest = [f for f in self.findings if not f.above_info]
         return {
             **self.shared(),
@@ -76,40 +86,26 @@ class Page:
             "user_agent": show(self.evidence.target.user_agent),
             "approval": self._approval_channel(),
             "replays": self._replays(main),
+            "tiers": tiers(self.findings, self.evidence, self.knowledge, self.catalogue, self.phrases),
+            "withdrawn": [self._said(f) for f in self.findings if f.code in gone],
+            "pictures": pictures(self.evidence, self.findings, self.catalogue, self.phrases),
             "versions": versions(self.evidence, self.knowledge, self.phrases, self.text, self.digest),
         }
 
-    def internal(self) -> dict[str, Any]:
-        surplus = surplus_of(self.findings)
-        price = relay_price(self.evidence)
-        top = [f for f in self.findings if f.above_info][:REASONS_AT_MOST]
+    def public(self) -> dict[str, Any]:
+        """Phenomena, method, date and figures; nothing by which the line could be told."""
+        main = [f for f in self.findings if f.above_info]
+        rest = [f for f in self.findings if not f.above_info]
         return {
             **self.shared(),
-            "name": show(self.evidence.target.name, WIDTH),
-            "verdict": self.verdict.verdict,
-            "rule": self.verdict.rule,
-            "why": self._why(),
-            "claim": self._claim(),
-            "reasons": [
-                (f.id, f.severity, self.text(f"severity.{f.severity}"), _headed(self.phrases.finding(f))) for f in top
-            ],
-            "money": self._money(),
-            "money_basis": self.phrases.word(basis) if (basis := money_of(self.evidence).basis) else "",
-            "surplus": surplus,
-            "surplus_slope": money(surplus.slope) if surplus else "",
-            "real_costs": [
-                (
-                    f"{row.tokens_per_call:,}",
-                    self.phrases.amount(row.price) if row.price is not None else "",
-                    f"× {row.factor}",
-                )
-                for row in (real_costs(self.evidence, surplus) if surplus else ())
-            ],
-            "listed": self.phrases.amount(price.input) if price else "",
-            "approval": self._approval(),
-            "next": self.text(f"answer.next.{self.verdict.next_code}"),
-            "conflict": bool(self.evidence.target.conflict),
-            "requests": f"{requests_sent(self.evidence):,}",
+            "host": "",
+            "run_id": "",
+            "date": self.evidence.started_at.date().isoformat(),
+            "findings": [self._said(f) for f in main],
+            "open": [self._said(f) for f in rest if f.outcome in ("inconclusive", "error")],
+            "agreements": [self._said(f) for f in rest if f.outcome not in ("inconclusive", "error")],
+            "conduct": conduct_of(self.evidence),
+            "pictures": pictures(self.evidence, self.findings, self.catalogue, self.phrases),
         }
 
     def _cards(self) -> list[CardView]:
@@ -142,15 +138,55 @@ class Page:
             severity_word=self.text(f"severity.{finding.severity}"),
             outcome_word=self.text(f"outcome.{finding.outcome}"),
             tags=self._tags(finding),
-            text=_headed(self.phrases.finding(finding)),
+            text=headed(self.phrases.finding(finding)),
             rows=compare(finding, self.evidence, self.phrases),
             traces=traces[:TRACES_AT_MOST],
             more_traces=max(0, len(traces) - TRACES_AT_MOST),
             replay=first,
-            settings=self._settings(finding),
+            settings=[dated(row, self.catalogue) for row in settings_for(finding, self.evidence, self.knowledge)],
             known=self._known(finding),
             upstream_visible=any(f.code == "channel.chained_relay" for f in self.findings),
+            cost=cost_to_buyer(finding, self.catalogue, self.phrases),
+            answer=self._answer(finding),
         )
+
+    def _said(self, finding: Finding) -> FindingView:
+        """A finding in words alone: nothing to look it up by."""
+        return FindingView(
+            id=finding.id,
+            severity=finding.severity,
+            severity_word=self.text(f"severity.{finding.severity}"),
+            outcome_word=self.text(f"outcome.{finding.outcome}"),
+            tags=self._tags(finding),
+            text=headed(self.phrases.finding(finding)),
+            rows=[],
+            traces=[],
+            more_traces=0,
+            replay=None,
+            settings=[],
+            known=[],
+            upstream_visible=False,
+            cost=cost_to_buyer(finding, self.catalogue, self.phrases),
+            answer=None,
+        )
+
+    def _answer(self, finding: Finding) -> AnswerView | None:
+        """The last reply to this code: an id alone could mean another finding after a new assessment."""
+        found = [reply for reply in self.evidence.replies if reply.code == finding.code]
+        if not found:
+            return None
+        last = found[-1]
+        return AnswerView(self.text(f"reply.{last.stance}"), show(last.untrusted_text, REPLY), last.at.date().isoformat())
+
+    def _notices(self) -> list[str]:
+        """What page 1 says before anything else."""
+        edition, said = self.edition, []
+        if edition.withdrawn:
+            said.append(self.text("edition.withdrawn", because=show(edition.withdrawn)))
+        if edition.version > 1:
+            because = show(edition.because) if edition.because else self.text("edition.no_reason")
+            said.append(self.text("edition.supersedes", version=str(edition.version - 1), because=because))
+        return said
 
     def _tags(self, finding: Finding) -> str:
         return self.text(
@@ -161,18 +197,6 @@ class Page:
             level=self.text(f"level.{finding.evidence_level}"),
             basis=self.text(f"basis.{finding.basis}"),
         )
-
-    def _settings(self, finding: Finding) -> list[Fact]:
-        """Which switch of the recognised software to look at, with the date of that knowledge."""
-        software = self.evidence.site.software
-        return [
-            Fact(
-                software,
-                self._dated(row.setting.in_(self.lang), row),
-            )
-            for row in self.knowledge.settings
-            if row.software == software and any(fnmatch.fnmatchcase(finding.code, pattern) for pattern in row.codes)
-        ]
 
     def _dated(self, text: str, row: Known) -> str:
         seen = self.text("finding_part.observed", date=row.observed.isoformat())
@@ -202,49 +226,8 @@ class Page:
         approval = self.evidence.approval
         return self.text("method.approval", channel=self.phrases.word(approval.channel)) if approval else ""
 
-    def _approval(self) -> str:
-        approval = self.evidence.approval
-        if approval is None:
-            return self.text("internal.no_approval")
-        return self.text(
-            "internal.approval_value",
-            amount=self.phrases.amount(approval.ceiling),
-            approver=show(approval.approver, 40),
-            channel=self.phrases.word(approval.channel),
-            time=approval.at.strftime("%Y-%m-%d %H:%M") + " UTC",
-            digest=approval.quote_digest[:12],
-        )
 
-    def _why(self) -> str:
-        if self.verdict.rule == NO_RULE:
-            return self.text("verdict.no_rule.why")
-        rule = next((r for r in self.knowledge.rules if r.id == self.verdict.rule), None)
-        return rule.why.in_(self.lang) if rule else ""
-
-    def _claim(self) -> str:
-        claim, none = self.evidence.target.claim, self.text("internal.not_claimed")
-        return self.text(
-            "internal.claim_value",
-            channel=self.phrases.word(claim.channel) if claim.channel != "unknown" else none,
-            group=show(claim.group, 40) or none,
-            ratio=money(claim.ratio) if claim.ratio is not None else none,
-        )
-
-    def _money(self) -> list[Fact]:
-        figures, amount, text = money_of(self.evidence), self.phrases.amount, self.text
-        approved = amount(figures.approved) if figures.approved is not None else text("money.not_approved")
-        return [
-            Fact(text("money.quoted_expected"), amount(figures.quoted_expected)),
-            Fact(text("money.quoted_at_most"), amount(figures.quoted_at_most)),
-            Fact(text("money.approved"), approved),
-            Fact(text("money.hold"), amount(figures.hold)),
-            Fact(text("money.charged_relay"), amount(figures.charged_relay)),
-            Fact(text("money.charged_official"), amount(figures.charged_official)),
-            Fact(text("money.unconfirmed"), amount(figures.unconfirmed)),
-        ]
-
-
-def _headed(texts: Texts) -> Texts:
+def headed(texts: Texts) -> Texts:
     return Texts(capital(texts.title), texts.claim, texts.means, texts.not_proven, texts.other, texts.refuted)
 
 

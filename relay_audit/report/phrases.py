@@ -15,6 +15,7 @@ from typing import Any
 from relay_audit.codes import CODES
 from relay_audit.finding import Coverage, Finding
 from relay_audit.report.catalogue import Catalogue
+from relay_audit.report.terms import Terms
 from relay_audit.report.untrusted import show
 from relay_audit.verdict import Card, Verdict, all_checks
 from relay_audit.words import money
@@ -50,11 +51,20 @@ class Texts:
 class Phrases:
     """One language, one currency."""
 
-    def __init__(self, catalogue: Catalogue, currency: str = "USD", *, masked: bool = False) -> None:
+    def __init__(
+        self,
+        catalogue: Catalogue,
+        currency: str = "USD",
+        *,
+        masked: bool = False,
+        public: Terms | None = None,
+    ) -> None:
+        """`masked` takes out a stranger's text; `public` takes out whatever would show whose line this is."""
         self._text = catalogue.text
         self._catalogue = catalogue
         self._currency = currency
         self._masked = masked
+        self._public = public
 
     def finding(self, finding: Finding) -> Texts:
         return Texts(**{part: self._part(finding, part) for part in PARTS})
@@ -136,7 +146,9 @@ class Phrases:
         if name == "condition" and not item:
             return self._text("word.always")
         if name.startswith("untrusted_"):
-            return self._text("untrusted.masked") if self._masked else show(_flat_text(item))
+            return self._stranger(_flat_text(item))
+        if isinstance(item, str) and self._public is not None and self._public.holds(item):
+            return self._text("untrusted.unnamed")
         if name in AMOUNTS and (number := _number(item)) is not None:
             return self.amount(number)
         if isinstance(item, Mapping):
@@ -144,6 +156,11 @@ class Phrases:
         if isinstance(item, list | tuple | set | frozenset):
             return self._listed(name, list(item))
         return self._single(item)
+
+    def _stranger(self, text: str) -> str:
+        if self._public is not None:
+            return text if self._public.may_repeat(text) else self._text("untrusted.unnamed")
+        return self._text("untrusted.masked") if self._masked else show(text)
 
     def word(self, item: str) -> str:
         for table in VALUE_TABLES:

@@ -11,16 +11,16 @@ from dataclasses import dataclass
 from pydantic import JsonValue
 
 from relay_audit.evidence import Evidence
-from relay_audit.exchange import Exchange, pointer, whole_number
+from relay_audit.exchange import Exchange, pointer
 from relay_audit.finding import Finding
+from relay_audit.report.figures import official_count
 from relay_audit.report.phrases import Phrases
+from relay_audit.report.terms import request_ids
 from relay_audit.report.untrusted import show
 from relay_audit.usage import read_usage
 
 ID_LIMIT = 80
 """Characters shown of an id."""
-RELAY_REQUEST_IDS = ("x-oneapi-request-id", "x-litellm-call-id", "x-request-id", "request-id", "cf-ray")
-"""Headers in which relay software numbers its requests, most specific first."""
 NOT_REPLAYED = frozenset({
     "host", "content-length", "connection", "accept", "accept-encoding", "authorization", "x-api-key", "x-goog-api-key",
     "transfer-encoding",
@@ -104,8 +104,7 @@ def mark(official: str, relay: str) -> Marked:
 
 def trace(exchange: Exchange, evidence: Evidence, phrases: Phrases) -> Trace:
     row = next((r for r in evidence.own_rows() if r.exchange == exchange.id), None)
-    response = exchange.response
-    header = next((v for name in RELAY_REQUEST_IDS if response and (v := response.header(name))), "")
+    header = next(iter(request_ids(exchange)), "")
     answer_id = pointer(exchange.answer(), evidence.pack.answer.id)
     entry = evidence.ledger.entry(exchange.id)
     paid = entry is not None and entry.state in ("settled", "unconfirmed")
@@ -161,7 +160,7 @@ def _count_rows(finding: Finding, evidence: Evidence, phrases: Phrases) -> list[
     for exchange in cited(finding, evidence):
         step = evidence.plan.step(exchange.step) if evidence.plan else None
         usage = read_usage(exchange, evidence.pack) if step is not None and step.side == "relay" else None
-        counted = _official_count(exchange, evidence)
+        counted = official_count(exchange, evidence)
         if step is None or usage is None or counted is None:
             continue
         billed = usage.billed_input
@@ -179,16 +178,6 @@ def _count_rows(finding: Finding, evidence: Evidence, phrases: Phrases) -> list[
 def _factor(name: str, level: JsonValue, phrases: Phrases) -> str:
     """`English text`, but `length 8`: a number alone says nothing."""
     return f"{phrases.word(name)} {level}" if isinstance(level, int) else phrases.value(name, level)
-
-
-def _official_count(exchange: Exchange, evidence: Evidence) -> int | None:
-    """The official count of the body of a relay step, by the step's name."""
-    counter = evidence.pack.counter
-    if counter is None:
-        return None
-    names = {f"count.{when}.{exchange.step}" for when in ("quote", "before", "after")}
-    answers = (pointer(e.answer(), counter.read) for e in evidence.exchanges if e.step in names and e.status == 200)
-    return next((number for value in answers if (number := whole_number(value)) is not None), None)
 
 
 def _key_header(exchange: Exchange, evidence: Evidence) -> str:

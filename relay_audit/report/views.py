@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from urllib.parse import urlsplit
 
 from relay_audit.finding import Severity
 from relay_audit.report.phrases import Texts
 from relay_audit.report.side_by_side import Replay, Row, Trace
+from relay_audit.report.terms import host_of as host_of
 
 WIDTH = 80
 """Characters shown of a name or an address."""
@@ -36,6 +36,15 @@ class CardView:
 
 
 @dataclass(frozen=True)
+class AnswerView:
+    """What the relay's operator replied: a stranger's text, made harmless."""
+
+    kind: str
+    text: str
+    date: str
+
+
+@dataclass(frozen=True)
 class FindingView:
     id: str
     severity: Severity
@@ -50,6 +59,9 @@ class FindingView:
     settings: list[Fact]
     known: list[Fact]
     upstream_visible: bool
+    cost: str
+    """What it costs the buyer; empty where nothing differs."""
+    answer: AnswerView | None
 
 
 @dataclass(frozen=True)
@@ -59,8 +71,3 @@ class CoverageView:
     state: str
     state_word: str
     reason: str
-
-
-def host_of(address: str) -> str:
-    """The host and port of an address; the address itself where it has none."""
-    return urlsplit(address).netloc.rsplit("@", 1)[-1] or address

@@ -175,12 +175,13 @@ def test_the_card_holds_verdict_money_and_real_cost(lang: Lang, words: tuple[str
     assert [word for word in words if word not in flat] == []
 
 
-def test_the_card_of_an_honest_run_has_no_real_cost_and_names_what_is_missing() -> None:
+def test_the_card_of_an_honest_run_says_that_the_quoted_price_is_real_and_names_what_is_missing() -> None:
     run = samples.evidence(0)
     text = page(run, samples.honest_findings(run), "internal", "en", samples.without_log())
     flat = plain(text)
     assert "Usable" in flat
-    assert "Real input price" not in flat
+    assert "No surplus was found: the quoted price is the real one." in flat
+    assert flat.count("× 1.000") == 3
     assert "billing (the relay shows no per-call log)" in flat
     assert re.findall(r'class="card (\w+)"', text) == ["ok", "unknown", "unknown", "unknown"]
 

@@ -1,0 +1,113 @@
+"""`report`: a stored run as a page, a picture, a text or a table, for one of three readers."""
+
+from __future__ import annotations
+
+import os
+import sys
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from relay_audit import audit
+from relay_audit.cli import options
+from relay_audit.cli.console import emit, language, say
+from relay_audit.cli.look import opened
+from relay_audit.clock import SystemClock
+from relay_audit.errors import UsageError
+from relay_audit.filing import Order, report_bytes
+from relay_audit.issues import issue
+from relay_audit.policy import read_policy
+from relay_audit.recorder import Recorder
+from relay_audit.replay import replay
+from relay_audit.report.leakguard import write_report
+from relay_audit.report.render import AUDIENCES, FORMATS, Audience, Format
+from relay_audit.store import run_lock
+
+FORWARDED = ("png", "text")
+"""Formats that are passed on in a chat: without a word from the buyer they are anonymous."""
+BINARY = ("pdf", "png")
+REASON_AT_MOST = 300
+"""Characters."""
+
+
+def report(
+    run: options.RunId,
+    audience: Annotated[
+        str,
+        typer.Option(
+            "--for",
+            metavar="|".join(AUDIENCES),
+            show_default=False,
+            help="Whom it is for; internal, but public for png and text.",
+        ),
+    ] = "",
+    format: Annotated[str, typer.Option("--format", metavar="|".join(FORMATS))] = "html",  # noqa: A002
+    policy: Annotated[
+        Path | None,
+        typer.Option("--policy", metavar="FILE", help="A rule table of your own decides.", show_default=False),
+    ] = None,
+    supersedes: Annotated[
+        int | None,
+        typer.Option(
+            "--supersedes", metavar="N", help="Issue the next version, in place of version N.", show_default=False
+        ),
+    ] = None,
+    because: Annotated[
+        str, typer.Option("--because", metavar="TEXT", help="Why it replaces the version before.", show_default=False)
+    ] = "",
+    withdraw: Annotated[
+        str,
+        typer.Option(
+            "--withdraw", metavar="TEXT", help="With --supersedes: it no longer holds, and why.", show_default=False
+        ),
+    ] = "",
+    lang: options.LangOption = None,
+    output: Annotated[Path | None, typer.Option("-o", "--output", metavar="FILE", show_default=False)] = None,
+    json: options.Json = False,
+) -> None:
+    """Render a report from a stored run, past the leak guard."""
+    whom, form = _wanted(audience, format, output)
+    _check_reason(because, withdraw, supersedes)
+    rules = read_policy(policy) if policy else None
+    chosen = language(lang, os.environ)
+    with opened(run) as store:
+        if supersedes is not None:
+            with run_lock(store.path):
+                issue(Recorder(store, SystemClock()), supersedes, because, withdraw)
+        judgement = audit.judge(store, rules=rules.rules if rules else ())
+        order = Order(policy=rules, file_name=output.name if output else "")
+        raw = report_bytes(replay(store), judgement, whom, form, chosen, os.environ, order)
+    if output is None:
+        say(raw.decode("utf-8-sig").rstrip("\n"), sys.stdout)
+        return
+    _write(output, raw)
+    facts = {"file": str(output), "for": whom, "format": form, "lang": chosen, "bytes": len(raw)}
+    emit(facts) if json else say(str(output))
+
+
+def _wanted(audience: str, form: str, output: Path | None) -> tuple[Audience, Format]:
+    whom = audience or ("public" if form in FORWARDED else "internal")
+    if whom not in AUDIENCES or form not in FORMATS:
+        raise UsageError("no such report here", next_step=f"--for {'|'.join(AUDIENCES)}, --format {'|'.join(FORMATS)}")
+    if form in BINARY and output is None:
+        raise UsageError(f"{form} goes into a file", next_step=f"-o report.{form}")
+    return whom, form
+
+
+def _check_reason(because: str, withdraw: str, supersedes: int | None) -> None:
+    if (because or withdraw) and supersedes is None:
+        raise UsageError(
+            "--because and --withdraw belong to a new version", next_step="say which one it replaces: --supersedes 1"
+        )
+    if max(len(because), len(withdraw)) > REASON_AT_MOST:
+        raise UsageError(f"a reason has at most {REASON_AT_MOST} characters", next_step="shorten it")
+
+
+def _write(output: Path, raw: bytes) -> None:
+    try:
+        write_report(output, raw)
+    except OSError as error:
+        raise UsageError(
+            f"the report cannot be written there: {error.strerror}", next_step="name another file: -o FILE"
+        ) from None

@@ -1,0 +1,229 @@
+"""Small drawings where people would rather look than read: plain shapes with a title and a description in words.
+
+Everything is computed from recorded facts. Colours come from the page (`currentColor` and classes), so that a picture
+follows dark mode, prints, and says nothing by colour alone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from decimal import Decimal
+from typing import Literal
+
+from relay_audit.bounds import fit
+from relay_audit.evidence import Evidence
+from relay_audit.finding import Finding
+from relay_audit.report.catalogue import Catalogue
+from relay_audit.report.figures import counted_pairs
+from relay_audit.report.phrases import Phrases
+from relay_audit.words import Side
+
+WIDTH, HEIGHT = 560, 240
+LEFT, RIGHT, TOP, BOTTOM = 64, 16, 16, 40
+POINTS_AT_MOST = 120
+Tone = Literal["ink", "soft", "relay", "official"]
+
+
+@dataclass(frozen=True)
+class Shape:
+    """One mark, in the picture's own units."""
+
+    kind: Literal["line", "dot", "ring", "bar", "text"]
+    x: float
+    y: float
+    tone: Tone = "ink"
+    x2: float = 0
+    y2: float = 0
+    text: str = ""
+    anchor: Literal["start", "middle", "end"] = "start"
+
+
+@dataclass(frozen=True)
+class Picture:
+    id: str
+    title: str
+    description: str
+    """What the eye would see, for whoever does not."""
+    shapes: list[Shape]
+    legend: list[tuple[Literal["dot", "ring"], Tone, str]]
+    width: int = WIDTH
+    height: int = HEIGHT
+
+
+@dataclass(frozen=True)
+class Axis:
+    low: float
+    high: float
+    start: float
+    end: float
+
+    def at(self, value: float) -> float:
+        span = self.high - self.low
+        share = (value - self.low) / span if span else 0.5
+        return round(self.start + share * (self.end - self.start), 1)
+
+
+def pictures(evidence: Evidence, findings: Sequence[Finding], catalogue: Catalogue, phrases: Phrases) -> list[Picture]:
+    """Those that have something to show."""
+    made = (
+        _surplus(evidence, catalogue),
+        _shares(findings, catalogue, phrases),
+        _charges(evidence, catalogue, phrases),
+        timeline(evidence, catalogue),
+    )
+    return [picture for picture in made if picture is not None]
+
+
+def _surplus(evidence: Evidence, catalogue: Catalogue) -> Picture | None:
+    """Tokens billed above the official count, by size of text, with the straight line through them."""
+    pairs = counted_pairs(evidence)[:POINTS_AT_MOST]
+    if len(pairs) < 3:
+        return None
+    surplus = [(count, billed - count) for count, billed in pairs]
+    xs, ys = [x for x, _ in surplus], [y for _, y in surplus]
+    across = Axis(0, _nice(max(xs)), LEFT, WIDTH - RIGHT)
+    up = Axis(min(0, _nice(min(ys))), _nice(max([*ys, 8])), HEIGHT - BOTTOM, TOP)
+    line = fit(surplus)
+    offset, slope = (line.intercept, line.slope) if line else (ys[0], 0.0)
+    right = across.high
+    shapes = [
+        *_frame(across, up, catalogue.text("picture.tokens_official"), f"{across.high:,.0f}", f"{up.high:+,.0f}"),
+        Shape("line", across.start, up.at(0), "soft", across.end, up.at(0)),
+        Shape("line", across.start, _within(up, offset), "relay", across.end, _within(up, offset + slope * right)),
+        *(Shape("dot", across.at(x), up.at(y), "relay") for x, y in surplus),
+    ]
+    said = catalogue.text(
+        "picture.surplus_text", n=str(len(surplus)), low=f"{min(ys):+,}", high=f"{max(ys):+,}", offset=f"{offset:+,.0f}",
+        percent=f"{100 * slope:+.1f}",
+    )  # fmt: skip
+    legend: list[tuple[Literal["dot", "ring"], Tone, str]] = [("dot", "relay", catalogue.text("picture.surplus_dot"))]
+    return Picture("surplus", catalogue.text("picture.surplus"), said, shapes, legend)
+
+
+def _shares(findings: Sequence[Finding], catalogue: Catalogue, phrases: Phrases) -> Picture | None:
+    """Shares of the channels with their intervals, from the finding that measured them."""
+    mixed = next((f for f in findings if f.code == "channel.mixed" and isinstance(f.params.get("shares"), dict)), None)
+    if mixed is None:
+        return None
+    rows = [
+        (phrases.value("channel", name), float(share["low"]), float(share["high"]), int(share["n"]))
+        for name, share in mixed.params["shares"].items()
+        if isinstance(share, dict) and {"low", "high", "n"} <= set(share)
+    ][:6]
+    if not rows:
+        return None
+    total = max(sum(n for *_, n in rows), 1)
+    across = Axis(0, 100, 190, WIDTH - RIGHT - 30)
+    height = 44 * len(rows) + TOP + BOTTOM
+    shapes = [
+        Shape("text", across.start, height - 12, "soft", text="0 %"),
+        Shape("text", across.end, height - 12, "soft", text="100 %", anchor="end"),
+    ]
+    for place, (name, low, high, n) in enumerate(rows):
+        y = TOP + 44 * place + 22
+        shapes += [
+            Shape("text", 180, y + 4, text=name[:26], anchor="end"),
+            Shape("line", across.start, y, "soft", across.end, y),
+            Shape("bar", across.at(low), y - 5, "relay", across.at(high), y + 5),
+            Shape("dot", across.at(100 * n / total), y),
+        ]
+    said = catalogue.text("joint.clause").join(f"{name}: {low:g}–{high:g} %" for name, low, high, _ in rows)
+    legend: list[tuple[Literal["dot", "ring"], Tone, str]] = [("dot", "ink", catalogue.text("picture.share_dot"))]
+    return Picture("shares", catalogue.text("picture.shares"), said, shapes, legend, height=height)
+
+
+def _charges(evidence: Evidence, catalogue: Catalogue, phrases: Phrases) -> Picture | None:
+    """What each call was charged by the relay's log, beside what its usage comes to at the quoted price."""
+    rows = [
+        (exchange.charge, entry.amount)
+        for entry in evidence.ledger.entries
+        if entry.side == "relay" and entry.state == "settled" and entry.basis == "relay_log"
+        for exchange in evidence.exchanges
+        if exchange.id == entry.exchange and exchange.charge is not None
+    ][:POINTS_AT_MOST]
+    if len(rows) < 3:
+        return None
+    highest = max(max(expected, charged) for expected, charged in rows)
+    if highest <= 0:
+        return None
+    across = Axis(0, len(rows) + 1, LEFT, WIDTH - RIGHT)
+    up = Axis(0, float(highest) * 1.08, HEIGHT - BOTTOM, TOP)
+    shapes = _frame(across, up, catalogue.text("picture.call"), str(len(rows)), phrases.amount(_short(highest)))
+    for place, (expected, charged) in enumerate(rows, start=1):
+        x = across.at(place)
+        shapes += [
+            Shape("line", x, up.at(float(expected)), "soft", x, up.at(float(charged))),
+            Shape("ring", x, up.at(float(expected)), "official"),
+            Shape("dot", x, up.at(float(charged)), "relay"),
+        ]
+    above = sum(charged > expected for expected, charged in rows)
+    said = catalogue.text("picture.charges_text", n=str(len(rows)), above=str(above))
+    return Picture("charges", catalogue.text("picture.charges"), said, shapes, [
+        ("ring", "official", catalogue.text("picture.charge_expected")),
+        ("dot", "relay", catalogue.text("picture.charge_charged")),
+    ])  # fmt: skip
+
+
+def timeline(evidence: Evidence, catalogue: Catalogue) -> Picture | None:
+    """Every request of the run on two lines, so that one sees how far apart the two sides were asked."""
+    sent = [exchange for exchange in evidence.exchanges if exchange.delivery != "not_sent"]
+    if len(sent) < 2:
+        return None
+    first = min(exchange.sent_at for exchange in sent)
+    seconds = [(exchange.side, (exchange.sent_at - first).total_seconds(), exchange.delivery) for exchange in sent]
+    last = max(max(at for _, at, _ in seconds), 1)
+    across = Axis(0, last, 110, WIDTH - RIGHT)
+    lanes: dict[Side, float] = {"official": 40, "relay": 80}
+    shapes = []
+    for side, y in lanes.items():
+        shapes += [
+            Shape("text", 100, y + 4, "soft", text=catalogue.text(f"report.{side}"), anchor="end"),
+            Shape("line", across.start, y, "soft", across.end, y),
+        ]
+    for side, at, delivery in seconds:
+        kind: Literal["dot", "ring"] = "dot" if delivery == "answered" else "ring"
+        shapes.append(Shape(kind, across.at(at), lanes[side], side))
+    shapes += [
+        Shape("text", across.start, 112, "soft", text="0 s"),
+        Shape("text", across.end, 112, "soft", text=f"{last:.0f} s", anchor="end"),
+    ]
+    said = catalogue.text(
+        "picture.timeline_text", relay=str(sum(s == "relay" for s, *_ in seconds)),
+        official=str(sum(s == "official" for s, *_ in seconds)), seconds=f"{last:.0f}",
+    )  # fmt: skip
+    legend: list[tuple[Literal["dot", "ring"], Tone, str]] = []
+    if any(delivery != "answered" for *_, delivery in seconds):
+        legend = [("ring", "relay", catalogue.text("picture.unanswered"))]
+    return Picture("timeline", catalogue.text("picture.timeline"), said, shapes, legend, height=124)
+
+
+def _frame(across: Axis, up: Axis, below: str, most_across: str, most_up: str) -> list[Shape]:
+    """Two axes with their ends written on, and what runs along the lower one."""
+    ground = up.start
+    return [
+        Shape("line", across.start, up.end, "soft", across.start, ground),
+        Shape("line", across.start, ground, "soft", across.end, ground),
+        Shape("text", across.start - 8, up.end + 8, "soft", text=most_up, anchor="end"),
+        Shape("text", across.start - 8, ground + 4, "soft", text=f"{up.low:,.0f}", anchor="end"),
+        Shape("text", across.end, ground + 18, "soft", text=most_across, anchor="end"),
+        Shape("text", across.start, ground + 18, "soft", text="0"),
+        Shape("text", (across.start + across.end) / 2, ground + 34, "soft", text=below, anchor="middle"),
+    ]
+
+
+def _within(axis: Axis, value: float) -> float:
+    return axis.at(min(max(value, axis.low), axis.high))
+
+
+def _nice(value: float) -> float:
+    """The next 1, 2 or 5 of its power of ten, away from zero."""
+    if value == 0:
+        return 0
+    size, sign = abs(value), 1 if value > 0 else -1
+    power = 10 ** (len(str(int(size))) - 1)
+    return float(sign * next(step * power for step in (1, 2, 5, 10) if step * power >= size))
+
+
+def _short(amount: Decimal) -> Decimal:
+    return Decimal(f"{amount:.2g}")
