@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import hashlib
 import os
 import sys
 from pathlib import Path
@@ -22,7 +24,8 @@ from relay_audit.recorder import Recorder
 from relay_audit.replay import replay
 from relay_audit.report.leakguard import write_report
 from relay_audit.report.render import AUDIENCES, FORMATS, Audience, Format
-from relay_audit.store import run_lock
+from relay_audit.store import Store, run_lock
+from relay_audit.words import Lang
 
 FORWARDED = ("png", "text")
 """Formats that are passed on in a chat: without a word from the buyer they are anonymous."""
@@ -78,10 +81,12 @@ def report(
         judgement = audit.judge(store, rules=rules.rules if rules else ())
         order = Order(policy=rules, file_name=output.name if output else "")
         raw = report_bytes(replay(store), judgement, whom, form, chosen, os.environ, order)
+        if output is not None:
+            _write(output, raw)
+            _note(store, raw, whom, form, chosen)
     if output is None:
         say(raw.decode("utf-8-sig").rstrip("\n"), sys.stdout)
         return
-    _write(output, raw)
     facts = {"file": str(output), "for": whom, "format": form, "lang": chosen, "bytes": len(raw)}
     emit(facts) if json else say(str(output))
 
@@ -102,6 +107,16 @@ def _check_reason(because: str, withdraw: str, supersedes: int | None) -> None:
         )
     if max(len(because), len(withdraw)) > REASON_AT_MOST:
         raise UsageError(f"a reason has at most {REASON_AT_MOST} characters", next_step="shorten it")
+
+
+def _note(store: Store, raw: bytes, whom: Audience, form: Format, lang: Lang) -> None:
+    """The digest of what was written, so that `verify` knows it again; left out while another process has the run."""
+    payload = {
+        "kind": "report", "audience": whom, "lang": lang, "format": form, "sha256": hashlib.sha256(raw).hexdigest(),
+    }  # fmt: skip
+    with contextlib.suppress(UsageError), run_lock(store.path):
+        if all(event.payload.get("sha256") != payload["sha256"] for event in store.events()):
+            Recorder(store, SystemClock()).note("artifact.created", payload)
 
 
 def _write(output: Path, raw: bytes) -> None:
