@@ -176,7 +176,9 @@ class Page:
         if not found:
             return None
         last = found[-1]
-        return AnswerView(self.text(f"reply.{last.stance}"), show(last.untrusted_text, REPLY), last.at.date().isoformat())
+        return AnswerView(
+            self.text(f"reply.{last.stance}"), show(last.untrusted_text, REPLY), last.at.date().isoformat()
+        )
 
     def _notices(self) -> list[str]:
         """What page 1 says before anything else."""
