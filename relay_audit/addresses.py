@@ -31,7 +31,7 @@ class AddressBook:
     """Each host's addresses, looked up at most once. A failed look-up is not kept."""
 
     def __init__(self, lookup: Lookup | None = None) -> None:
-        self._lookup = lookup or look_up
+        self.look_up = lookup or look_up
         self._known: dict[str, tuple[str, ...]] = {}
         self._lock = asyncio.Lock()
 
@@ -40,7 +40,7 @@ class AddressBook:
         check_host(host, allow_private=allow_private)
         async with self._lock:
             if host not in self._known:
-                found = tuple(dict.fromkeys(await self._lookup(host, port)))
+                found = tuple(dict.fromkeys(await self.look_up(host, port)))
                 if not found:
                     raise OSError("no address")
                 self._known[host] = found

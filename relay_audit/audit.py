@@ -15,21 +15,23 @@ from urllib.parse import urlsplit
 from pydantic import Field
 
 from relay_audit import __version__
+from relay_audit.acquisition import WAITING, Films
 from relay_audit.allowance import Allowance
 from relay_audit.approval import account as account
 from relay_audit.approval import approve as approve
 from relay_audit.approval import refuse_imported as refuse_imported
 from relay_audit.assess import assess
 from relay_audit.baseline_file import check_baselines, read_baselines, rows_in, sources_of
-from relay_audit.catalog import KNOWLEDGE, PROBES, Packs, knowledge_digest, knowledge_from, packs_from, read_files
+from relay_audit.catalog import KNOWLEDGE, PINS, PROBES, Packs, knowledge_digest, knowledge_from, packs_from, read_files
 from relay_audit.clock import Clock
 from relay_audit.connect import Connections
 from relay_audit.discovery import Knowing, discover
-from relay_audit.errors import ApprovalRefused, RunCancelled, TargetError
+from relay_audit.errors import ApprovalRefused, RunCancelled, TargetError, Unfinished
 from relay_audit.events import Draft
 from relay_audit.evidence import Evidence, TargetFacts
 from relay_audit.finding import Coverage, Finding
 from relay_audit.fingerprint import Knowledge, VerdictRule
+from relay_audit.media.pins import read_pins
 from relay_audit.prices import PriceFile, read_price_file
 from relay_audit.quote import Quote
 from relay_audit.reading import Shelf
@@ -45,6 +47,7 @@ from relay_audit.site_budget import SiteBudget
 from relay_audit.store import Store
 from relay_audit.target import Place, Target, at_vendor, origin_of
 from relay_audit.verdict import Verdict, decide
+from relay_audit.video_discovery import discover_films
 from relay_audit.words import Frozen, canonical, money
 from relay_audit.workspace import Workspace
 
@@ -56,6 +59,9 @@ AGENT_ENDPOINTS = (
 CONFLICT = "agent_served_by_target"
 BASELINES = f"{KNOWLEDGE}/baselines_of_this_run.toml"
 """Where a baselines file stands among the texts of a run, whatever it was called."""
+
+
+OWN_PINS = f"{KNOWLEDGE}/{PINS}"
 
 
 class Judgement(Frozen):
@@ -110,6 +116,13 @@ def with_baselines(library: Library, file: Path, today: dt.date) -> Library:
     return library_from({**library.files, BASELINES: text})
 
 
+def with_pins(library: Library, pins: Path) -> Library:
+    """The same with the buyer's own originals, which travel with the run that used them. Raises `UsageError`."""
+    if not read_pins(pins):
+        return library
+    return library_from({**library.files, OWN_PINS: pins.read_text(encoding="utf-8")})
+
+
 def library_from(files: dict[str, str]) -> Library:
     return Library(packs_from(_below(files, PROBES)), knowledge_from(_below(files, KNOWLEDGE)), files)
 
@@ -142,6 +155,7 @@ def begin(
         user_agent=connections.user_agent(),
         needs=target.needs,
         conflict=conflict(target, environ),
+        media_profile=target.video.profile,
         baseline_sources=sources_of(rows_in(BASELINES, library.files.get(BASELINES, ""))),
     )
     session = {
@@ -218,7 +232,8 @@ async def plan_and_quote(
 ) -> Quote:
     own = read_price_file(prices) if prices else PriceFile()
     knowing = Knowing(library.packs, library.knowledge, own)
-    return await discover(recorder, connections.sides, knowing, offline=offline, free_only=free_only)
+    find = discover if recorder.history.pack.video is None else discover_films
+    return await find(recorder, connections.sides, knowing, offline=offline, free_only=free_only)
 
 
 async def execute(recorder: Recorder, connections: Connections, library: Library, space: Workspace) -> None:
@@ -239,10 +254,16 @@ async def execute(recorder: Recorder, connections: Connections, library: Library
     allowance = Allowance(space.spending, history.target.budget.max_usd_per_30_days)
     async with connections.exclusive(space):
         try:
-            await Runner(recorder, connections.sides, settlement, allowance).run(approval)
+            films = Films(recorder, connections.sides, connections.redactor)
+            await Runner(recorder, connections.sides, settlement, allowance, films).run(approval)
         finally:
             if history.ledger.entries:
                 allowance.settle(recorder.store.run_id, history.ledger.committed, recorder.clock.now())
+    if history.status == WAITING:
+        raise Unfinished(
+            "the film is not finished yet; its task is recorded and is not ordered again",
+            next_step=f"ask after it later: relay-audit resume {recorder.store.run_id}",
+        )
 
 
 def judge(store: Store, *, current: bool = False, rules: tuple[VerdictRule, ...] = ()) -> Judgement:
@@ -270,7 +291,7 @@ def judged_by(history: History, library: Library, rules: tuple[VerdictRule, ...]
 
 def current_library(history: History) -> Library:
     """Today's packs and knowledge; a baselines file that was given for the run stays with it."""
-    given = {BASELINES: history.files[BASELINES]} if BASELINES in history.files else {}
+    given = {path: history.files[path] for path in (BASELINES, OWN_PINS) if path in history.files}
     return library_from({**load_library().files, **given})
 
 

@@ -14,6 +14,7 @@ from relay_audit.codes import CODES
 from relay_audit.errors import PackError
 from relay_audit.exchange import pointer
 from relay_audit.fingerprint import ROWS, Knowledge, Known, VerdictRule
+from relay_audit.media_facts import Pin
 from relay_audit.pack import Pack
 from relay_audit.plan import Question, combinations, values_of
 from relay_audit.probe import Probe, RequestSpec
@@ -25,6 +26,8 @@ from relay_audit.words import digest
 PROBES = "probes"
 KNOWLEDGE = "known_fingerprints"
 WORDLISTS = "wordlists.toml"
+PINS = "pins_of_this_run.toml"
+"""Where the buyer's own originals stand among the knowledge of a run."""
 ANYTHING = Question(
     model="model", official_model="model", dialect="any", profile="standard", checks=(), software="", counter=False
 )
@@ -105,10 +108,14 @@ def packs_from(files: Mapping[str, str]) -> Packs:
 
 def knowledge_from(files: Mapping[str, str]) -> Knowledge:
     """Knowledge from path → text. Raises `PackError` for the first file that breaks a rule."""
-    rows: dict[str, list[Known | VerdictRule]] = {kind: [] for kind in ROWS}
+    rows: dict[str, list[Known | VerdictRule | Pin]] = {kind: [] for kind in ROWS}
     places: dict[tuple[str, str], str] = {}
     for path in sorted(files):
         for kind, row in _rows(path, files[path]):
+            if kind == "pins" and path != PINS:
+                raise refuse(
+                    path, "pins are your own originals; they are made with: relay-audit pin FILE --profile NAME"
+                )
             if (first := places.get((kind, row.id))) is not None:
                 raise refuse(path, f"{kind} {row.id} is defined twice (first in {first}); give yours an id of its own")
             places[kind, row.id] = path
@@ -118,7 +125,7 @@ def knowledge_from(files: Mapping[str, str]) -> Knowledge:
     return knowledge
 
 
-def _rows(path: str, text: str) -> Iterator[tuple[str, Known | VerdictRule]]:
+def _rows(path: str, text: str) -> Iterator[tuple[str, Known | VerdictRule | Pin]]:
     for kind, tables in parse(path, text).items():
         if kind not in ROWS:
             raise refuse(path, f"unknown table {kind}{nearest(kind, list(ROWS))}", line_of(text, (kind,)))

@@ -150,6 +150,10 @@ CODES: dict[str, Code] = {
         4, "interface", "mismatch", "low", "integration",
         "at least three refusals lost status or meaning, and none kept it", "cases", "n", "of",
     ),
+    "media.original": code(
+        5, "backend", "match", "info", "none",
+        "all four steps hold, inside a run: hashes, signer, encoder and marks, and link, task and usage (①–④)", "profile", "signed",
+    ),
     "media.signer_matches": code(
         5, "backend", "match", "info", "none",
         "the hashes hold and the signing certificate, or its key, is one of a known original (steps 1 and 2)",
@@ -191,6 +195,15 @@ CODES: dict[str, Code] = {
     ),
     "media.label_mismatch": code(
         5, "backend", "mismatch", "low", "users", "the label of generated content is not as on an original", "profile", "expected", "found",
+    ),
+    "media.task_inconsistent": code(
+        5, "backend", "mismatch", "low", "users",
+        "the task's number, usage, length or picture size contradict the order or each other", "profile", "what",
+    ),
+    "media.restored_by_relay": code(
+        5, "backend", "mismatch", "low", "users",
+        "delivered from an address that is not the vendor's; only wrapped in the relay's own numbers: info",
+        "profile", "wrapped", "untrusted_host",
     ),
     **MONEY_CODES,
     "run.unconfirmed_send": code(

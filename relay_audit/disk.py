@@ -64,6 +64,12 @@ def write_durably(target: Path, raw: bytes) -> None:
     sync_folder(target.parent)
 
 
+def move_durably(file: Path, target: Path) -> None:
+    """A file whose bytes are on disk gets its place, and the place is on disk too."""
+    file.replace(target)
+    sync_folder(target.parent)
+
+
 def sync_folder(folder: Path) -> None:
     """A rename is durable when its folder is. Windows has no such call and does it by itself."""
     if os.name == "nt":

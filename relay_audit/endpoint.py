@@ -69,6 +69,8 @@ class Answer:
     connection: Connection
     sent_at: dt.datetime
     elapsed_ms: int
+    raw: bytes = field(default=b"", repr=False)
+    """The body before it was redacted: only for following a signed address at once, never for a record."""
 
     @property
     def complete(self) -> bool:

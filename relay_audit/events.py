@@ -20,7 +20,7 @@ from relay_audit.words import Frozen, digest, money
 EventType = Literal[
     "run.created", "plan.created", "quote.issued", "signal.received", "signal.refused", "run.state_changed",
     "discovery.recorded", "request.sending", "exchange.recorded", "request.unconfirmed", "charge.observed",
-    "reading.recorded", "checkpoint.written", "artifact.created", "assessment.recorded", "report.refused",
+    "reading.recorded", "media.kept", "checkpoint.written", "artifact.created", "assessment.recorded", "report.refused",
     "answer.recorded", "finding.withdrawn", "blob.withheld", "stamp.recorded", "run.imported", "run.purged",
     "run.completed", "run.failed", "run.cancelled",
 ]  # fmt: skip
@@ -102,6 +102,12 @@ EVENTS: dict[EventType, EventSpec] = {
     ),
     "reading.recorded": EventSpec(
         "The relay's own log, balance or public site facts were read.", "internal", ("kind",), "what was read"
+    ),
+    "media.kept": EventSpec(
+        "A film that a task delivered was stored, byte for byte as it came.",
+        "vendor",
+        ("exchange", "step", "size"),
+        "the file itself",
     ),
     "checkpoint.written": EventSpec(
         "In few words: what was done, what it cost, what comes next. Everything up to here is on disk.",

@@ -11,6 +11,7 @@ from pydantic import Field
 from relay_audit.books import BalanceReading, LogReading, LogRow, PriceReading, RateReading, SiteFacts, UsageReading
 from relay_audit.exchange import Exchange
 from relay_audit.ledger import Ledger
+from relay_audit.media_facts import MediaReading
 from relay_audit.pack import Pack
 from relay_audit.plan import Plan, Step
 from relay_audit.quote import ApprovalChannel, Quote
@@ -45,6 +46,8 @@ class TargetFacts(Frozen):
     needs: dict[str, str | int | bool] = Field(default_factory=dict)
     conflict: str = ""
     """`agent_served_by_target` where it applies."""
+    media_profile: str = ""
+    """What films should be, where the target says so."""
     baseline_sources: tuple[str, ...] = ()
     """Who vouches for the rows of the buyer's baselines file, and when they were seen."""
 
@@ -111,6 +114,8 @@ class Evidence(Frozen):
     """Of the vendor's edition of this run's archive; only a report that goes to the vendor needs it."""
     prices: tuple[PriceReading, ...] = ()
     """The public price list, looked at again after the sendings."""
+    media: tuple[MediaReading, ...] = ()
+    """Films that were delivered, or should have been."""
 
     def of_step(self, step_id: str) -> Exchange | None:
         """The last sending of a step: an earlier one was refused or never left, else there would be no later one."""

@@ -7,7 +7,7 @@ from typing import Literal
 from relay_audit.errors import EXIT_PRECEDENCE
 from relay_audit.evidence import Evidence
 from relay_audit.finding import SEVERITIES, Coverage, Finding, Severity
-from relay_audit.verdict import Verdict
+from relay_audit.verdict import Verdict, core_of
 
 FailOn = Literal["none", "low", "medium", "high", "critical"]
 
@@ -60,5 +60,5 @@ def _unfinished(evidence: Evidence) -> bool:
 
 
 def _left_out_by_choice(coverage: tuple[Coverage, ...]) -> bool:
-    missing = [row for row in coverage if row.check in (1, 2) and row.state != "run"]
+    missing = [row for row in coverage if row.check in core_of(coverage) and row.state != "run"]
     return bool(missing) and all(row.state == "not_run" and row.reason in BY_CHOICE for row in missing)

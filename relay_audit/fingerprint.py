@@ -13,6 +13,7 @@ from pydantic import Field
 from relay_audit.conformance import Refusal, RelayDefault
 from relay_audit.marks import BodyForm, BodyMark, ErrorShell, HeaderFamily, IdShape, SignedPlatform
 from relay_audit.marks import Known as Known
+from relay_audit.media_facts import Pin
 from relay_audit.media_known import DeniedCertificate, MediaAuthority, MediaProfile, MediaSigner
 from relay_audit.words import Bilingual, Frozen
 
@@ -198,6 +199,9 @@ class Knowledge(Frozen):
     test_certificates: tuple[DeniedCertificate, ...] = ()
     authorities: tuple[MediaAuthority, ...] = ()
     rules: tuple[VerdictRule, ...] = ()
+    pins: tuple[Pin, ...] = ()
+    """The buyer's own originals: they come from the buyer's configuration and travel with the run, never with a file
+    of somebody else."""
 
     def retention_of(self, dialect: str, day: dt.date) -> Retention | None:
         return next((row for row in self.retention if dialect in row.dialects and row.valid_on(day)), None)
@@ -205,6 +209,10 @@ class Knowledge(Frozen):
     def price_of(self, model: str, day: dt.date) -> ListPrice | None:
         """The list price valid on that day for a model name; dated, prefixed and alias forms included."""
         return next((row for row in self.prices if row.valid_on(day) and self._is_of(model, row.models)), None)
+
+    def video_price_of(self, model: str, day: dt.date) -> VideoPrice | None:
+        """The list price of a film by that model on that day."""
+        return next((row for row in self.video_prices if row.valid_on(day) and self._is_of(model, row.models)), None)
 
     def model(self, name: str) -> ModelFacts | None:
         wanted = canonical_model(name)
@@ -284,12 +292,12 @@ def canonical_model(name: str) -> str:
     return re.sub(r"(?<=\d)\.(?=\d)", "-", text)
 
 
-def parse_rows(kind: str, rows: list[dict[str, Any]]) -> tuple[Known | VerdictRule, ...]:
+def parse_rows(kind: str, rows: list[dict[str, Any]]) -> tuple[Known | VerdictRule | Pin, ...]:
     """The rows of one file as their type. Raises pydantic's ValidationError."""
     return tuple(ROWS[kind].model_validate(row) for row in rows)
 
 
-ROWS: dict[str, type[Known] | type[VerdictRule]] = {
+ROWS: dict[str, type[Known] | type[VerdictRule] | type[Pin]] = {
     "ids": IdShape,
     "headers": HeaderFamily,
     "errors": ErrorShell,
@@ -313,5 +321,6 @@ ROWS: dict[str, type[Known] | type[VerdictRule]] = {
     "test_certificates": DeniedCertificate,
     "authorities": MediaAuthority,
     "rules": VerdictRule,
+    "pins": Pin,
 }
 """Table name in a TOML file → what a row of it is."""

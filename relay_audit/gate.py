@@ -13,6 +13,7 @@ from relay_audit.words import Frozen
 StopReason = Literal[
     "ceiling", "line_exceeded", "hold_above_balance", "balance_exhausted", "two_unconfirmed", "three_failures",
     "key_refused", "gated", "approval_expired", "asked", "books_unreadable", "month_ceiling",
+    "tier_failed", "tier_refused", "charge_differs", "unconfirmed", "waiting_task",
 ]  # fmt: skip
 
 EXHAUSTED = ("insufficient_user_quota", "insufficient_balance", "pre_consume_token_quota_failed", "quota_exhausted",

@@ -11,6 +11,7 @@ from relay_audit.events import Event
 from relay_audit.evidence import ApprovalFacts, Evidence, RunStatus, TargetFacts, VendorAnswer, Withdrawal
 from relay_audit.exchange import Exchange
 from relay_audit.ledger import Ledger
+from relay_audit.media_facts import MediaReading
 from relay_audit.pack import Pack
 from relay_audit.plan import Plan
 from relay_audit.quote import Approval, Quote
@@ -74,6 +75,7 @@ class History:
     usage: list[UsageReading] = field(default_factory=list)
     rates: list[RateReading] = field(default_factory=list)
     prices: list[PriceReading] = field(default_factory=list)
+    media: list[MediaReading] = field(default_factory=list)
     refusals_ended: str = ""
     """Why some refusals were not sent; empty while all may go on."""
     ended_lanes: set[str] = field(default_factory=set)
@@ -163,4 +165,5 @@ class History:
             replies=tuple(self.replies),
             withdrawn=tuple(self.withdrawn),
             prices=tuple(self.prices),
+            media=tuple(self.media),
         )

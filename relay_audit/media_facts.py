@@ -143,10 +143,36 @@ class MediaFacts(Frozen):
     serial: str = ""
     """Of our own leaf, decimal."""
     encoder: Encoder = Encoder()
+    width: int = 0
+    height: int = 0
+    """Of the first video track or the image, in pixels; 0 where it was not read."""
+    seconds: float = 0.0
+    """Of the film, by its own header; 0 where it was not read."""
     labels: tuple[Label, ...] = ()
     workflows: tuple[Workflow, ...] = ()
     libraries: dict[str, str] = Field(default_factory=dict)
     """Name → version of what read the file; a missing one is not there."""
+
+
+class MediaReading(Frozen):
+    """What became of one delivered film: where it came from, and what was read out of it."""
+
+    at: dt.datetime
+    step: str
+    """The order it belongs to."""
+    exchange: str = ""
+    """The download; empty where nothing was asked for."""
+    hosts: tuple[str, ...] = ()
+    """Whose addresses were followed, the one that delivered last."""
+    route: Literal["", "link", "relay_content"] = ""
+    """By an address in the task's answer, or by the relay's own route for the bytes."""
+    needs_key: bool = False
+    """The address delivered only to the key's owner."""
+    status: int | None = None
+    content_type: str = ""
+    failure: str = ""
+    """Our word for why there is no file: no_link, link_refused, not_delivered, too_large, key_echoed, …"""
+    file: MediaFacts | None = None
 
 
 class Pin(Frozen):
@@ -165,3 +191,7 @@ class Pin(Frozen):
     """The producer named by its label; `-` for a label without one; empty without a label."""
     superseded: dt.date | None = None
     """Since when a newer certificate stands in its place; files signed before still match it."""
+
+    @property
+    def id(self) -> str:
+        return f"{self.profile}.{self.file_sha256}"

@@ -38,10 +38,20 @@ class MediaProfile(Known):
     """Patterns of the producer that the label names."""
     sei: tuple[str, ...] = ()
     """UUIDs of user data in the stream."""
+    models: tuple[str, ...] = ()
+    """Patterns of the names under which its models are sold."""
+    hosts: tuple[str, ...] = ()
+    """Patterns of the whole host name from which the vendor delivers films."""
+    task_id: str = ""
+    """Pattern of the vendor's own task numbers; a group `time` holds YYYYMMDDHHMMSS."""
+    task_zone_hours: int = 0
+    """Of that time, east of UTC."""
+    frames_per_second: tuple[int, ...] = ()
+    """Where usage follows from size and length (floor(w·h·(fps·seconds + 1) / 1024)): the rates that were seen."""
     organisations: tuple[str, ...] = ()
     """Names that stand in its certificates, and in those of anybody who writes them there."""
 
-    @field_validator("label_producers")
+    @field_validator("label_producers", "hosts")
     @classmethod
     def _compile(cls, value: tuple[str, ...]) -> tuple[str, ...]:
         for pattern in value:

@@ -59,6 +59,10 @@ MONEY_CODES: dict[str, Code] = {
     "billing.refund_late": code(
         6, "cost", "mismatch", "medium", "users", "a refund later than 10 s (low up to 60 s)", "n", "refunded", "delay_s",
     ),
+    "billing.tiers_measured": code(
+        6, "cost", "match", "info", "none",
+        "per ordered tier: charge, refund, net, multiple of the official price of that very tier", "n", "untrusted_table",
+    ),
     "billing.tier_refused": code(
         6, "cost", "mismatch", "medium", "users", "a tier that the price list names was ordered and refused",
         "tier", "charged", "refunded", "difference",

@@ -24,6 +24,7 @@ STAGES: tuple[Stage, ...] = ("probe", "canary", "batch")
 """Legal requests first, then one refusal at a time with the relay's books read after it, then the rest."""
 TOKENS = 2
 """The check whose requests go first: a run that ends early still has something to compare."""
+OF_A_FILM = ("$seconds", "$seconds_text", "$resolution", "$size", "$mode")
 CHECKS_HERE = (1, 2, 3, 4, 6)
 """The checks this version has; the others are named in coverage, never passed over."""
 
@@ -70,6 +71,11 @@ class Step(Frozen):
     def lane(self) -> str:
         """Refusals of one request of a probe wait for each other."""
         return f"{self.probe}/{self.request}"
+
+    @property
+    def line(self) -> str:
+        """Id of its line in the quote: one per probe and side; each film has one of its own."""
+        return f"{self.probe}{f'.{self.order.name}' if self.order else ''}@{self.side}"
 
 
 class Plan(Frozen):
@@ -265,6 +271,7 @@ def values_of(question: Question, factors: dict[str, JsonValue]) -> dict[str, Js
         "$unknown_model": "no-such-model-4f1c",
         "$max_output_plus_1": (question.max_output or 0) + 1,
         "$prefix_words": question.min_cacheable * 5 // 4,
+        **dict.fromkeys(OF_A_FILM, ""),
         **{f"${factor}": level for factor, level in factors.items()},
     }
 

@@ -15,7 +15,9 @@ from relay_audit.video import TaskSpec
 from relay_audit.words import Bilingual, Frozen
 
 Stage = Literal["probe", "canary", "batch"]
-AssessorName = Literal["channel", "token_parity", "token_intercept", "model_identity", "parameter_parity", "billing"]
+AssessorName = Literal[
+    "channel", "token_parity", "token_intercept", "model_identity", "parameter_parity", "billing", "media", "tiers",
+]  # fmt: skip
 ProfileName = Literal["quick", "standard", "thorough"]
 
 REFERENCE = re.compile(r"^\$[a-z_]+$")
@@ -45,6 +47,7 @@ GENERATORS: dict[str, str] = {
     "shared_prefix": "a long fresh text with the run's own word at its head: {generate = 'shared_prefix', words = N, key = K}; "
     "byte-identical in every request of the run that names the same key, and another in the next run",
     "nonce_line": "a short line that holds a fresh word: {generate = 'nonce_line', script = 'ascii'|'cjk'}",
+    "scene": "what a film is to show, a still life of fresh words: {generate = 'scene'}",
 }
 GENERATOR_PARAMETERS: dict[str, tuple[str, ...]] = {
     "text": ("script", "units", "closing"),
@@ -53,6 +56,7 @@ GENERATOR_PARAMETERS: dict[str, tuple[str, ...]] = {
     "copy_list": ("words", "marker"),
     "shared_prefix": ("words", "key"),
     "nonce_line": ("script",),
+    "scene": (),
 }
 SCRIPTS = ("ascii", "cjk", "emoji", "code")
 USER_AGENTS: dict[str, str] = {

@@ -104,6 +104,9 @@ class Quote(Frozen):
     counted_in_part: bool = False
     """True where only some of the bodies were counted; the others' tokens are our own upper estimate."""
     needs_explicit_ceiling: bool
+    later: tuple[Line, ...] = ()
+    """Further films, one per tier: shown, not part of this approval. Each gets a quote of its own when its turn comes."""
+    later_steps: tuple[StepPrice, ...] = ()
 
     @property
     def expected(self) -> Decimal:
@@ -134,7 +137,7 @@ class Quote(Frozen):
         return None if price is None else tokens * price.input / MILLION
 
     def line_of(self, step: Step) -> Line | None:
-        return next((line for line in self.lines if line.probe == step.probe and line.side == step.side), None)
+        return next((line for line in self.lines if line.id == step.line), None)
 
     def price_of(self, step_id: str) -> StepPrice | None:
         return next((price for price in self.steps if price.step == step_id), None)

@@ -17,11 +17,13 @@ from relay_audit.recorder import Recorder
 from relay_audit.redaction import Redactor
 from relay_audit.relays.asked import Asked, Own, Page
 from relay_audit.relays.registry import adapter_of
+from relay_audit.replay import History
 from relay_audit.shared_books import Look, SharedBooks
 from relay_audit.site_budget import WINDOW, SiteBudget
 from relay_audit.target import origin_of
 from relay_audit.transport import Answer, Outgoing
 from relay_audit.usage import read_usage
+from relay_audit.video import read_task
 
 SHORT_PAUSE = dt.timedelta(seconds=60)
 """After a 429 that says something else than the site's own limiter (whose body is empty) and names no time."""
@@ -135,6 +137,7 @@ class BooksReader:
             answers=tuple(e for e in history.exchanges.values() if e.side == "relay"),
             since=history.balance[0].at if history.balance else None,
             earlier=self.shared.others(self.run_id, self.sides.clock.now()),
+            tasks=tasks_of(history),
         )
 
     def _ids(self, own: Own) -> Iterable[str]:
@@ -183,6 +186,17 @@ def with_earlier_rows(reading: LogReading, before: list[LogReading]) -> LogReadi
 def _seconds(text: str | None) -> int | None:
     """`Retry-After` in seconds; a date is not read, and neither is anything that is no plain number."""
     return int(text) if text is not None and text.strip().isascii() and text.strip().isdigit() else None
+
+
+def tasks_of(history: History) -> dict[str, str]:
+    """Task id → the exchange that ordered the film."""
+    found: dict[str, str] = {}
+    for step in history.plan.steps if history.plan else ():
+        order = history.last_of(step.id) if step.order else None
+        task = read_task(step.order.task, order.answer()) if step.order and order else None
+        if order and task and task.task_id:
+            found |= {task.task_id: order.id} | ({task.upstream_id: order.id} if task.upstream_id else {})
+    return found
 
 
 def _without_body(answer: Answer) -> Answer:

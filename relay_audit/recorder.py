@@ -13,6 +13,7 @@ from relay_audit.errors import RunCancelled
 from relay_audit.events import Actor, Draft, Event, EventType
 from relay_audit.evidence import RunStatus
 from relay_audit.exchange import Exchange, Request
+from relay_audit.media_facts import MediaReading
 from relay_audit.plan import Step
 from relay_audit.quote import Line, StepPrice
 from relay_audit.replay import History, apply, replay
@@ -126,6 +127,13 @@ class Recorder:
         """What one look into the relay's own books said."""
         kind = READING_KINDS[type(value)]
         self.note("reading.recorded", {"kind": kind}, self.blob(value), "relay")
+
+    def film(self, exchange: Exchange, file_sha256: str, size: int) -> None:
+        """A delivered film lies in the run's folder."""
+        self.note("media.kept", {"exchange": exchange.id, "step": exchange.step, "size": size}, file_sha256, "relay")
+
+    def media_reading(self, reading: MediaReading) -> None:
+        self.note("reading.recorded", {"kind": "media"}, self.blob(reading))
 
     def _record(self, exchange: Exchange, moved: dict[str, Any]) -> None:
         payload = {"exchange": exchange.id, "step": exchange.step, "side": exchange.side, **moved}

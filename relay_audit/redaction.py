@@ -185,6 +185,10 @@ class Redactor:
             blanked = pattern.sub(self._account_value, blanked)
         return Cleaned(mask_accounts(blanked, self.account), own, foreign)
 
+    def holds_own(self, raw: bytes) -> bool:
+        """Whether one of our keys stands in bytes that are no text, in any form that shows without undoing escapes."""
+        return any(telling for _, _, telling in self._needles.find(raw.lower()))
+
     def clean_text(self, text: str) -> str:
         return _text(self.clean(_bytes(text)).raw)
 

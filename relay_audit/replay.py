@@ -14,6 +14,7 @@ from relay_audit.evidence import ApprovalFacts, TargetFacts, VendorAnswer, Withd
 from relay_audit.exchange import Exchange, Request
 from relay_audit.history import FINAL as FINAL
 from relay_audit.history import History as History
+from relay_audit.media_facts import MediaReading
 from relay_audit.pack import Pack
 from relay_audit.plan import Plan
 from relay_audit.quote import Quote
@@ -180,6 +181,8 @@ def _reading(history: History, event: Event) -> None:
             history.rates.append(RateReading.model_validate(value))
         case "prices":
             history.prices.append(PriceReading.model_validate(value))
+        case "media":
+            history.media.append(MediaReading.model_validate(value))
 
 
 def _answer(history: History, event: Event) -> None:

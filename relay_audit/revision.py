@@ -16,6 +16,7 @@ from relay_audit.probe import Probe
 from relay_audit.quote import Prices, Quote, UnitPrice, make_quote
 from relay_audit.refusal import nearest
 from relay_audit.replay import History
+from relay_audit.video_plan import without_films
 from relay_audit.words import Side
 
 DECLINED = "declined"
@@ -41,8 +42,8 @@ def without_probes(history: History, knowing: Knowing, probes: Iterable[str], pl
 def without_lines(history: History, knowing: Knowing, lines: Iterable[str]) -> Plan:
     """The plan without what is left to send on these lines of the quote (`probe@side`)."""
     named, plan = set(lines), planned(history)
-    _known(named, {_line_of(step) for step in plan.steps}, "quote line")
-    return _reduced(history, knowing, plan, lambda step: _line_of(step) in named)
+    _known(named, {step.line for step in plan.steps}, "quote line")
+    return _reduced(history, knowing, plan, lambda step: step.line in named)
 
 
 def replaced(history: History, knowing: Knowing, pairs: dict[str, str], plan: Plan) -> Plan:
@@ -72,12 +73,14 @@ def with_target(history: History, knowing: Knowing) -> Plan:
     whole = plan_by(question.model_copy(update={"profile": plan.profile}), history, knowing, plan.seed)
     done = begun_steps(history)
     kept = plan.model_copy(update={"steps": tuple(step for step in plan.steps if step.id in done), "counter": counter})
-    wanted = [step for step in whole.steps if not {step.probe, _line_of(step)} & history.dropped]
+    wanted = [step for step in whole.steps if not {step.probe, step.line} & history.dropped]
     return _joined(kept.model_copy(update={"coverage": whole.coverage}), wanted, knowing)
 
 
 def priced(history: History, knowing: Knowing, plan: Plan, now: dt.datetime) -> Quote:
     """The quote of a revised plan: unit prices as they were quoted, unless the buyer's own file says otherwise."""
+    if history.pack.video is not None and history.quote is not None:
+        return without_films(history.quote, plan, now)
     counts = {
         step.id: number
         for step in plan.chargeable()
@@ -154,10 +157,6 @@ def _as_quoted(history: History, side: Side, own: UnitPrice | None, found: UnitP
     lines = history.quote.lines if history.quote else ()
     before = next((line.unit_price for line in lines if line.side == side and line.unit_price), None)
     return own or before or found
-
-
-def _line_of(step: Step) -> str:
-    return f"{step.probe}@{step.side}"
 
 
 def _known(named: set[str], known: set[str], what: str) -> None:

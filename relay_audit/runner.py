@@ -8,14 +8,19 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+from collections.abc import Coroutine
 from dataclasses import replace
 from decimal import Decimal
+from functools import partial
+from typing import Any
 
+from relay_audit.acquisition import WAITING, Films
 from relay_audit.allowance import Allowance
 from relay_audit.discovery import Sides, ask_officials, way
 from relay_audit.errors import Overtaken, RelayAuditError
 from relay_audit.events import Draft
 from relay_audit.exchange import Exchange
+from relay_audit.film_lane import FilmLane
 from relay_audit.gate import Decision, breaker, next_send
 from relay_audit.lanes import Lanes
 from relay_audit.plan import Step
@@ -25,6 +30,7 @@ from relay_audit.second_look import look_again
 from relay_audit.settlement import Settlement
 from relay_audit.transport import Answer, Outgoing
 from relay_audit.usage import read_usage
+from relay_audit.video import read_task
 from relay_audit.words import Side
 
 WISHES = ("cancelled", "paused", "requoted")
@@ -37,13 +43,19 @@ class Runner:
     that dies can be followed by another `Runner` on the same folder. Signals are heard before every chargeable step."""
 
     def __init__(
-        self, recorder: Recorder, sides: Sides, settlement: Settlement, allowance: Allowance | None = None
+        self,
+        recorder: Recorder,
+        sides: Sides,
+        settlement: Settlement,
+        allowance: Allowance | None = None,
+        films: Films | None = None,
     ) -> None:
         self.recorder = recorder
         self.sides = sides
         self.settlement = settlement
         self.lanes = Lanes(recorder, settlement)
         self.allowance = allowance
+        self.films = films
 
     async def run(self, approval: Approval) -> None:
         """Sends what is left of the plan within the approval and completes the run."""
@@ -57,6 +69,8 @@ class Runner:
             if self._left():
                 return
             approval = self.recorder.history.approved() or approval
+        if stopped == WAITING:
+            return  # whoever comes back asks after the same task
         if stopped == MONTH:
             self.recorder.checkpoint("stopped", reason=MONTH)
             self.recorder.state("budget_limited", MONTH)
@@ -94,12 +108,20 @@ class Runner:
 
     async def _both_lanes(self, approval: Approval) -> str:
         """What breaks in one lane is raised when the other has ended: a paid request in flight is not abandoned."""
-        lanes = (self._official_lane(approval), self._relay(approval))
+        lanes = (self._official_lane(approval), self._films(approval) or self._relay(approval))
         control, relay = await asyncio.gather(*lanes, return_exceptions=True)
         for ended in (relay, control):
             if isinstance(ended, BaseException):
                 raise ended
         return relay if isinstance(relay, str) else ""
+
+    def _films(self, approval: Approval) -> Coroutine[Any, Any, str] | None:
+        """The lane of films, where the plan orders any."""
+        plan = self.recorder.history.plan
+        if self.films is None or plan is None or not any(step.order for step in plan.steps):
+            return None
+        decide = partial(self._decide, approval=approval)
+        return FilmLane(self.recorder, self.settlement, self.films, decide, self._send).go()
 
     async def _official_lane(self, approval: Approval) -> None:
         """Free controls first, then the legal bodies that may charge on the official side, within the same approval."""
@@ -250,8 +272,10 @@ class Runner:
             self.recorder.outcome(exchange, "released", Decimal(0), "not_sent")
         elif answer.delivery == "unconfirmed" or answer.response is None or answer.response.cut:
             self.recorder.outcome(exchange, "unconfirmed", price.at_most, "worst_case")
-        elif answer.response.status != 200:
+        elif answer.response.status // 100 != 2 or (step.order is None and answer.response.status != 200):
             self.recorder.outcome(exchange, "settled", Decimal(0), "refused")
+        elif step.order is not None and read_task(step.order.task, exchange.answer()).task_id:
+            self.recorder.outcome(exchange, "settled", price.expected, "tier_price")  # until the books say otherwise
         elif line.unit_price and (usage := read_usage(exchange, self.recorder.history.pack)):
             amount = charge_of(usage.by_kind(), line.unit_price)
             exchange = exchange.model_copy(update={"charge": amount})

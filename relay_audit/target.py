@@ -18,11 +18,14 @@ from urllib.parse import urlsplit
 from pydantic import Field, ValidationError, field_validator, model_validator
 
 from relay_audit.errors import KeyRefused, TargetError
+from relay_audit.video_tier import Video
+from relay_audit.video_tier import VideoTier as VideoTier
 from relay_audit.words import AuthStyle, Frozen
 
 VARIABLE = re.compile(r"^[A-Za-z_][A-Za-z0-9_]{0,63}$")
 PASTED_PATHS = (
     "/v1/chat/completions", "/v1/messages/count_tokens", "/v1/messages", "/v1/responses/input_tokens", "/v1/responses",
+    "/api/v3/contents/generations/tasks", "/api/v3", "/v1/videos", "/v1/video/generations",
     "/v1/models", "/v1beta/models", "/v1beta", "/v1",
 )  # fmt: skip
 AROUND = "`'\"<>()，。、,;“”‘’「」『』《》【】"
@@ -91,15 +94,6 @@ class Audit(Frozen):
 class Budget(Frozen):
     max_usd: Decimal | None = Field(default=None, gt=0)
     max_usd_per_30_days: Decimal | None = Field(default=None, gt=0)
-
-
-class VideoTier(Frozen):
-    resolution: str
-    seconds: int = Field(gt=0)
-
-
-class Video(Frozen):
-    tiers: tuple[VideoTier, ...] = ()
 
 
 class Rate(Frozen):

@@ -35,6 +35,7 @@ from relay_audit.redaction import Redactor
 NEVER_SENT = (httpx.ConnectError, httpx.ConnectTimeout, httpx.PoolTimeout, httpx.UnsupportedProtocol)
 """Raised before a request is written. Everything else may come after."""
 Headers = tuple[tuple[str, str], ...]
+IntakeMaker = Callable[[str, Limits, float], Intake]
 Inner = Callable[[Endpoint], httpx.AsyncBaseTransport]  # what may stand in for the network, named without httpx
 
 __all__ = ["Answer", "Endpoint", "Inner", "Limits", "Outgoing", "Transport", "provably_not_sent"]
@@ -52,12 +53,14 @@ class Transport:
         limits: Limits | None = None,
         inner: Inner | None = None,
         lookup: addresses.Lookup | None = None,
+        intake: IntakeMaker = Intake,
     ) -> None:
         self._redactor = redactor
         self._clock = clock
         self._limits = limits or Limits()
         self._inner = inner
         self._book = addresses.AddressBook(lookup)
+        self._new_intake = intake
         self._trust: dict[str, ssl.SSLContext] = {}
 
     async def __aenter__(self) -> Self:
@@ -70,18 +73,22 @@ class Transport:
         """Forgets the certificates; connections never outlive their send."""
         self._trust.clear()
 
+    def keeping(self, intake: IntakeMaker, limits: Limits) -> Transport:
+        """The same way out for a body that goes elsewhere than into memory."""
+        return Transport(self._redactor, self._clock, limits, self._inner, self._book.look_up, intake)
+
     def user_agent(self, endpoint: Endpoint) -> str:
         return endpoint.user_agent or f"python-httpx/{httpx.__version__}"
 
     async def send(self, endpoint: Endpoint, outgoing: Outgoing) -> Answer:
         """Sends once. Before any socket is opened it may raise `AddressRefused`, `KeyRefused` or `TargetError`."""
         content = outgoing.content()
-        flight = _Flight(endpoint, self._limits, self._clock)
+        flight = _Flight(endpoint, self._limits, self._clock, self._new_intake)
         request = self._request(endpoint, outgoing, content, flight)
         sent_at, started = self._clock.now(), self._clock.monotonic()
         failure = await self._fly(endpoint, request, flight)
         elapsed_ms = max(0, round((self._clock.monotonic() - started) * 1000))
-        left = receipt.request(self._redactor, outgoing, _text(request.headers.raw), content)
+        left = receipt.request(self._redactor, outgoing, wire.header_text(request.headers.raw), content)
         came = receipt.NOTHING
         if flight.status is not None:
             came = receipt.response(
@@ -97,6 +104,7 @@ class Transport:
             connection=flight.connection,
             sent_at=sent_at,
             elapsed_ms=elapsed_ms,
+            raw=bytes(flight.intake.body),
         )
 
     def _request(self, endpoint: Endpoint, outgoing: Outgoing, content: bytes, flight: _Flight) -> httpx.Request:
@@ -150,9 +158,8 @@ class Transport:
             return ()
         try:
             async with asyncio.timeout(self._limits.connect_s):
-                return await self._book.addresses(
-                    host, url.port or _default_port(url), allow_private=endpoint.allow_private
-                )
+                port = url.port or (443 if url.scheme == "https" else 80)
+                return await self._book.addresses(host, port, allow_private=endpoint.allow_private)
         except (OSError, UnicodeError):
             return None
 
@@ -204,10 +211,11 @@ class Transport:
 class _Flight:
     """What has happened to one request so far, noted while it happens: a cut at any moment leaves the facts behind."""
 
-    def __init__(self, endpoint: Endpoint, limits: Limits, clock: Clock) -> None:
+    def __init__(self, endpoint: Endpoint, limits: Limits, clock: Clock, new_intake: IntakeMaker) -> None:
         self.status: int | None = None
         self.headers: Headers = ()
         self.intake = Intake("", limits, 0.0)
+        self._new_intake = new_intake
         self.hostility: list[Hostility] = []
         self.connection = Connection(proxy=proxy_name(endpoint.proxy), custom_ca=bool(endpoint.ca_file))
         self._proxied = bool(endpoint.proxy)
@@ -262,9 +270,9 @@ class _Flight:
         async with contextlib.aclosing(response):
             self._connected(http_version=response.extensions.get("http_version", b"").decode("ascii", "replace"))
             self.status = response.status_code
-            self.headers = tuple(fitting(_text(response.headers.raw), self._limits.max_headers))
+            self.headers = tuple(fitting(wire.header_text(response.headers.raw), self._limits.max_headers))
             encoding = response.headers.get("content-encoding", "")
-            self.intake = Intake(encoding, self._limits, self._clock.monotonic())
+            self.intake = self._new_intake(encoding, self._limits, self._clock.monotonic())
             if len(self.headers) < len(response.headers.raw):
                 self.hostility.append("not_http")
                 self.intake.stop(None)
@@ -340,11 +348,3 @@ def _proxy(address: str) -> httpx.Proxy | None:
         return httpx.Proxy(address) if proxy_name(address) else None
     except (httpx.InvalidURL, ValueError):
         raise unusable_proxy() from None
-
-
-def _default_port(url: httpx.URL) -> int:
-    return 443 if url.scheme == "https" else 80
-
-
-def _text(raw: list[tuple[bytes, bytes]]) -> Headers:
-    return tuple((name.decode("latin-1"), value.decode("latin-1")) for name, value in raw)

@@ -22,10 +22,12 @@ CardName = Literal["backend", "model", "interface", "cost"]
 CardState = Literal["ok", "warn", "bad", "unknown"]
 Word = Literal["do_not_use", "fix_first", "backup", "usable", "inconclusive"]
 
-CARD_CHECKS: dict[CardName, tuple[int, ...]] = {"backend": (1,), "model": (3,), "interface": (4,), "cost": (2, 6)}
-"""Which checks answer a card's question; on a text line check 5 answers none."""
+CARD_CHECKS: dict[CardName, tuple[int, ...]] = {"backend": (1, 5), "model": (3,), "interface": (4,), "cost": (2, 6)}
+"""Which checks answer a card's question; on a text line check 5 does not apply, on a line of films check 1."""
 CORE = (1, 2)
-"""The checks without which this version says nothing about a line."""
+"""The checks without which this version says nothing about a line …"""
+FILM_CORE = (5,)
+"""… and that without which it says nothing about one that sells films."""
 LEVELS: tuple[EvidenceLevel, ...] = ("measured", "official_doc", "observed_pattern", "inference")
 """Strongest first; a conclusion is as strong as its weakest necessary support."""
 NAMED_AT_MOST = 3
@@ -77,7 +79,7 @@ def decide(
     known = findings if all(f.id for f in findings) else number(findings)
     rows = all_checks(coverage)
     missing = [row.check for row in rows if is_missing(row)]
-    core_missing = any(check in missing for check in CORE)
+    core_missing = any(check in missing for check in core_of(rows))
     unmet = unmet_needs(evidence, known)
     rule = next((r for r in rules if _fits(r, known, core_missing, unmet)), None)
     code = "need_not_met" if rule is not None and rule.unmet_need else _headline(known, rows)
@@ -108,6 +110,12 @@ def all_checks(coverage: tuple[Coverage, ...]) -> tuple[Coverage, ...]:
     """All six, always: a check that nobody spoke about did not run."""
     said = {row.check: row for row in coverage}
     return tuple(said.get(c) or Coverage(check=c, state="not_run", reason="not_recorded") for c in range(1, 7))
+
+
+def core_of(rows: tuple[Coverage, ...]) -> tuple[int, ...]:
+    """The checks that a line is nothing without: those of texts do not apply to films."""
+    films = any(row.check == 1 and row.state == "not_applicable" for row in rows)
+    return FILM_CORE if films else CORE
 
 
 CUT_SHORT = ("books_unreadable", "cut_short")
@@ -188,7 +196,7 @@ def _agrees(check: int, findings: tuple[Finding, ...]) -> bool:
 
 AGREEING = frozenset({
     "channel.matches", "tokens.match", "tokens.template_noise", "tokens.deficit", "model.matches", "params.matches",
-    "billing.matches", "billing.undercharged",
+    "billing.matches", "billing.undercharged", "billing.tiers_measured", "media.original", "media.signer_matches",
 })  # fmt: skip
 """Matches that answer a check's question; the others (rows of other traffic, a second hop) only add a fact."""
 

@@ -6,12 +6,15 @@ Sources: known_fingerprints/README.md and the packs that hold a `[task]`. Pure: 
 from __future__ import annotations
 
 import datetime as dt
+import json
+import math
 import re
+from decimal import Decimal
 from typing import Any, Literal
 
 from pydantic import Field, field_validator, model_validator
 
-from relay_audit.exchange import pointer, whole_number
+from relay_audit.exchange import Exchange, pointer, whole_number
 from relay_audit.words import Frozen
 
 TaskState = Literal["waiting", "done", "failed", "unknown"]
@@ -19,20 +22,6 @@ ID = re.compile(r"[A-Za-z0-9_.:-]{1,120}")
 """What may stand in a path as the id of a task; anything else a relay names is not asked after."""
 NESTED = 6
 """How deep a web address is looked for in an answer whose pointers lead nowhere."""
-
-
-class VideoOrder(Frozen):
-    """One film, as it is ordered."""
-
-    resolution: str = Field(pattern=r"^[0-9a-z]{2,8}$")
-    """`480p`, `720p`, `1080p`, `2k`, `4k`, …: the vendor's own word in small letters."""
-    seconds: int = Field(gt=0, le=120)
-    route: str
-    """The `TaskSpec.route` by which it is ordered."""
-
-    @property
-    def name(self) -> str:
-        return f"{self.resolution}_{self.seconds}s"
 
 
 class TaskSpec(Frozen):
@@ -77,6 +66,20 @@ class TaskSpec(Frozen):
         for pattern in value:
             re.compile(pattern)
         return value
+
+
+class VideoOrder(Frozen):
+    """One film, as it is ordered."""
+
+    resolution: str = Field(pattern=r"^[0-9a-z]{2,8}$")
+    """`480p`, `720p`, `1080p`, `2k`, `4k`, …: the vendor's own word in small letters."""
+    seconds: int = Field(gt=0, le=120)
+    task: TaskSpec
+    """The route by which it is ordered."""
+
+    @property
+    def name(self) -> str:
+        return f"{self.resolution}_{self.seconds}s"
 
 
 class VideoSize(Frozen):
@@ -136,6 +139,16 @@ def read_task(spec: TaskSpec, answer: Any) -> TaskAnswer:  # noqa: ANN401  any J
         upstream_id=_text(answer, spec.upstream_id),
         upstream_model=_text(answer, spec.upstream_model)[:120],
     )
+
+
+def other_ratios(order: Exchange) -> Decimal:
+    """What new-api says it multiplies a film's price by (since 2026-02): seconds, size; 1 where it says nothing."""
+    try:
+        told = json.loads((order.response.header("x-new-api-other-ratios") if order.response else None) or "{}")
+        factors = [Decimal(str(value)) for value in told.values()]
+    except (ValueError, ArithmeticError, AttributeError, RecursionError):
+        return Decimal(1)
+    return math.prod(factors, start=Decimal(1)) if all(0 < f < 1000 for f in factors) else Decimal(1)
 
 
 def url_in(answer: Any, paths: tuple[str, ...]) -> str:  # noqa: ANN401

@@ -15,6 +15,10 @@ def peer(stream: Any) -> str:  # noqa: ANN401  the wire's own stream type is pri
     return f"[{host}]:{port}" if ":" in str(host) else f"{host}:{port}"
 
 
+def header_text(raw: list[tuple[bytes, bytes]]) -> tuple[tuple[str, str], ...]:
+    return tuple((name.decode("latin-1"), value.decode("latin-1")) for name, value in raw)
+
+
 def certificate(tls: Any) -> dict[str, str]:  # noqa: ANN401  SSLObject or SSLSocket
     leaf = tls.getpeercert(binary_form=True) if tls else None
     if not leaf:

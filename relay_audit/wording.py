@@ -71,6 +71,8 @@ class Wording:
             return line * _count(call, "times") + self._closing(str(call.get("closing", "")), script)
         if name == "shared_prefix":
             return self._shared_prefix(_count(call, "words"), str(call.get("key", "")))
+        if name == "scene":
+            return self._scene(place)
         raise PackError(f"generator {name!r} is not registered")
 
     def _closing(self, name: str, script: str) -> str:
@@ -120,6 +122,13 @@ class Wording:
         chosen = [rng.choice(self._lists.ascii_words) for _ in range(words)]
         lines = [" ".join(chosen[n : n + 12]).capitalize() + "." for n in range(0, words, 12)]
         return "\n".join([f"Notes {self.nonce(f'{key}/prefix')}:", *lines])
+
+    def _scene(self, place: str) -> str:
+        things = random.Random(f"{self._seed}/{place}/scene").sample(self._lists.ascii_words, 3)
+        return (
+            f"A quiet still life on a wooden table, soft morning light, the camera moves slowly: {', '.join(things)}, "
+            f"and a paper card that reads {self.nonce(place)}."
+        )
 
     def _line(self, script: str, place: str) -> str:
         rng = random.Random(f"{self._seed}/{place}/line")

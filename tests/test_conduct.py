@@ -11,14 +11,15 @@ import pytest
 
 from relay_audit.audit import load_library
 from relay_audit.plan import Plan, Question, Step, make_plan
+from relay_audit.video_plan import make_video_plan, routes_for, tiers_wanted
 from relay_audit.wording import Wording
 from tests.staged import Seen, staged
 
 LIBRARY = load_library()
-SEEDS = (1, 2)
+SEEDS = (1, 2, 3)
 SOFTWARE = ("unknown", *sorted({row.name for row in LIBRARY.knowledge.software}))
 GENERATION_ROUTES = re.compile(
-    r"/v1(?:beta)?/[A-Za-z0-9._~/:-]+|/api/v\d/[A-Za-z0-9._~/:-]+|/[a-z0-9_/-]*/(?:chat/completions|messages|responses)"
+    r"(?:/kling)?/v1(?:beta)?/[A-Za-z0-9._~/:-]+|/api/v\d/[A-Za-z0-9._~/:-]+|/[a-z0-9_/-]*/(?:chat/completions|messages|responses)"
 )
 ADMINISTRATION = re.compile(
     r"/api/(?:user|channel|token(?!$)|option|redemption|group|setup|verification|admin)|/admin|/manage|/dashboard|/tasks?/",
@@ -76,6 +77,10 @@ def plan(dialect: str, model: Any, profile: str, counter: bool, software: str, s
         refuses=model.refuses if model else {},
     )
     wording = Wording(LIBRARY.packs.wordlists, seed, "Reply with the single word OK.")
+    pack = LIBRARY.packs.pack(dialect)
+    if pack.video is not None:
+        ways, tiers = routes_for(pack, LIBRARY.packs.probes), tiers_wanted((), pack.video)
+        return make_video_plan(question, pack, ways[seed % len(ways)], tiers, wording, seed)
     return make_plan(question, LIBRARY.packs.pack(dialect), LIBRARY.packs.probes, wording, seed)
 
 

@@ -8,9 +8,11 @@ from relay_audit.assess.billing import assess_billing
 from relay_audit.assess.channel import assess_channel
 from relay_audit.assess.combined import in_combination
 from relay_audit.assess.coverage import cover
+from relay_audit.assess.media import assess_media
 from relay_audit.assess.model_identity import TRAITS, assess_model_identity
 from relay_audit.assess.parameter_parity import assess_parameter_parity
 from relay_audit.assess.run_state import assess_run_state
+from relay_audit.assess.tiers import assess_tiers
 from relay_audit.assess.token_intercept import assess_token_intercept
 from relay_audit.assess.token_parity import assess_token_parity
 from relay_audit.codes import finding
@@ -28,6 +30,8 @@ ASSESSORS: dict[str, Assessor] = {
     "model_identity": assess_model_identity,
     "parameter_parity": assess_parameter_parity,
     "billing": assess_billing,
+    "media": assess_media,
+    "tiers": assess_tiers,
     "run_state": assess_run_state,
 }
 """All that a probe file may name in `assess`, and `run_state`, which always runs."""
@@ -87,5 +91,8 @@ def _wanted(name: str, evidence: Evidence) -> bool:
     plan = evidence.plan
     if plan is None:
         return False
-    by_check = {"channel": 1, "token_parity": 2, "token_intercept": 2, "parameter_parity": 4, "billing": 6}
+    if name == "billing" and evidence.pack.video is not None:
+        return False  # films have no tokens: their charges stand in the table of tiers
+    by_check = {"channel": 1, "token_parity": 2, "token_intercept": 2, "parameter_parity": 4, "billing": 6,
+                "media": 5, "tiers": 6}  # fmt: skip
     return name not in by_check or by_check[name] in plan.checks

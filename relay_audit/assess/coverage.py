@@ -39,6 +39,8 @@ def _judged(check: int, findings: tuple[Finding, ...], evidence: Evidence) -> Co
         return _parameters(own, evidence)
     if not own:
         return Coverage(check=check, state="not_run", reason="no_usable_answer")
+    if check == 5 and not any(f.outcome in ("match", "mismatch") for f in own):
+        return Coverage(check=5, state="no_information", reason="media_unclear")
     if all(f.code == "tokens.inconclusive" for f in own):
         return Coverage(check=check, state="no_information", reason=str(own[0].params.get("reason", "no_information")))
     if all(f.code == "channel.unknown" for f in own):
@@ -68,6 +70,7 @@ DECIDED = frozenset({
     "billing.matches", "billing.overcharged", "billing.undercharged", "billing.price_differs_from_published",
     "billing.ratio_differs_from_claim", "billing.duplicate_charge", "billing.error_charged", "billing.empty_reply_charged",
     "billing.incomplete_charged", "billing.hold_not_released", "billing.refund_missing", "billing.cache_misbilled",
+    "billing.tiers_measured",
 })  # fmt: skip
 """Findings that rest on rows which were computed or read: then check 6 had its say."""
 

@@ -10,6 +10,7 @@ import datetime as dt
 from dataclasses import dataclass
 from typing import Any, Literal
 
+from relay_audit.assess.film_link import Link
 from relay_audit.assess.media_marks import Compared, judge_marks
 from relay_audit.assess.media_signer import Tier, judge_signer
 from relay_audit.codes import finding
@@ -60,15 +61,55 @@ class Provenance:
         return any(f.outcome in ("match", "mismatch") for f in self.findings)
 
 
-def judge(facts: MediaFacts, knowledge: Knowledge, pins: tuple[Pin, ...], profile: str, today: dt.date) -> Provenance:
-    """The tree for one file. `profile` is empty where nobody said what it should be."""
+def judge(
+    facts: MediaFacts,
+    knowledge: Knowledge,
+    pins: tuple[Pin, ...],
+    profile: str,
+    today: dt.date,
+    link: Link | None = None,
+) -> Provenance:
+    """The tree for one file. `profile` is empty where nobody said what it should be; `link` is there inside a run only."""
     tier = judge_signer(facts, knowledge, pins, profile, today)
     first = _integrity(facts, tier)
     compared = judge_marks(facts, knowledge, pins, profile, today)
     credentials = _credentials(facts, first, tier, compared, profile, knowledge, today)
     marks = _marks(facts, first, tier, compared)
-    found = tuple(_with_libraries(f, facts) for f in (*credentials, *marks))
-    return Provenance(_steps(first, tier, compared), found)
+    steps = _steps(first, tier, compared, link, _never_signed(profile, knowledge, today))
+    ended = _ended(steps, link, compared, tier, profile)
+    if any(one.code == "media.original" for one in ended):
+        credentials = []
+    found = tuple(_with_libraries(f, facts) for f in (*credentials, *marks, *ended))
+    return Provenance(steps, found)
+
+
+def _never_signed(profile: str, knowledge: Knowledge, today: dt.date) -> bool:
+    """Originals of this profile carry no credentials: the tree begins with step 3."""
+    row = next((r for r in knowledge.media_profiles if r.name == profile and r.valid_on(today)), None)
+    return row is not None and row.credentials == "never"
+
+
+def _ended(steps: tuple[Step, ...], link: Link | None, compared: Compared, tier: Tier, profile: str) -> list[Finding]:
+    """Step 4, where the steps before it did not end the walk: original and passed on as it is, or original and restored."""
+    first, second, third, fourth = steps
+    if link is None or fourth.state == "skipped":
+        return []
+    found: list[Finding] = []
+    shown = {"profile": tier.profile or compared.profile or profile or "no_profile"}
+    hosts = {"untrusted_hosts": list(link.hosts)}
+    if link.odd:
+        found.append(finding("media.task_inconsistent", {**shown, "what": list(link.odd)}, observed=hosts))
+    if link.restored or link.wrapped:
+        params = {**shown, "wrapped": list(link.wrapped), "untrusted_host": link.hosts[-1] if link.hosts else ""}
+        one = finding("media.restored_by_relay", params, basis="known_list", observed=hosts)
+        found.append(one if link.restored else one.model_copy(update={"severity": "info"}))
+    signed = (first.state, second.state) == ("holds", "holds")
+    unsigned = first.state == "absent" and second.why == "never_signed"
+    if fourth.state == "holds" and third.state == "holds" and (signed or unsigned):
+        confidence: Confidence = tier.confidence if signed else "supporting"
+        params = {**shown, "signed": "by_the_vendor" if signed else "never_signed"}
+        found.append(finding("media.original", params, confidence=confidence, basis="dated_baseline", observed=hosts))
+    return found
 
 
 def _integrity(facts: MediaFacts, tier: Tier) -> Step:
@@ -183,8 +224,8 @@ def _quiet(one: Finding) -> Finding:
     return one.model_copy(update={"outcome": "inconclusive", "severity": "info", "confidence": "weak"})
 
 
-def _steps(first: Step, tier: Tier, compared: Compared) -> tuple[Step, ...]:
-    second = Step("signer", "skipped", first.state)
+def _steps(first: Step, tier: Tier, compared: Compared, link: Link | None, never_signed: bool) -> tuple[Step, ...]:
+    second = Step("signer", "skipped", "never_signed" if never_signed and first.state == "absent" else first.state)
     if first.state in ("holds", "not_checked"):
         second = Step("signer", tier.state, tier.name)
     third = Step("encoder", "skipped", first.state)
@@ -195,7 +236,11 @@ def _steps(first: Step, tier: Tier, compared: Compared) -> tuple[Step, ...]:
             "not_compared": "not_checked",
         }
         third = Step("encoder", states[compared.state], compared.kind or compared.state)
-    return first, second, third, Step("link", "not_checked", "only_in_a_run")
+    if link is None:
+        return first, second, third, Step("link", "not_checked", "only_in_a_run")
+    reached = third.state in ("holds", "not_checked") and second.state in ("holds", "skipped", "unclear", "absent")
+    walked = reached and first.state in ("holds", "absent", "not_checked")
+    return first, second, third, Step("link", link.state if walked else "skipped", link.why)
 
 
 def _with_libraries(one: Finding, facts: MediaFacts) -> Finding:

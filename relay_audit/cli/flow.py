@@ -127,7 +127,8 @@ def begun(target: Target, call: Invocation) -> Iterator[tuple[Recorder, Connecti
 def started(target: Target, call: Invocation) -> Iterator[tuple[Recorder, Connections, Library]]:
     """A run folder in which nothing was asked yet, this process's alone until the block ends."""
     library = library_for(call)
-    library.packs.pack(target.subject.dialect)
+    if library.packs.pack(target.subject.dialect).video is not None:
+        library = audit.with_pins(library, call.space.pins)
     connections = _connect(target, library, call)
     connections.sides.notify = call.notice
     for warning in folder_warnings(call.space.audits):
@@ -246,13 +247,23 @@ def send_and_report(recorder: Recorder, connections: Connections, library: Libra
 
 
 def send(recorder: Recorder, connections: Connections, library: Library, call: Invocation) -> None:
-    """What the approval allows, with a line of progress."""
+    """What the approval allows, with a line of progress; a further film waits for an approval of its own."""
+    _send_once(recorder, connections, library, call)
+    while recorder.history.pack.video and recorder.history.status == "awaiting_approval" and recorder.history.quote:
+        if not call.as_json:
+            say(screens.quote_screen(recorder.history.evidence(), call.lang))
+        if not approved(recorder, recorder.history.quote, call):
+            break
+        _send_once(recorder, connections, library, call)
+    _ended(recorder)
+
+
+def _send_once(recorder: Recorder, connections: Connections, library: Library, call: Invocation) -> None:
     plan = recorder.history.plan
     total = sum(step.side == "relay" or step.when != "with" for step in plan.steps) if plan else 0
     with ProgressLine(total, recorder.store.run_id) as line:
         connections.sides.notify = lambda code, params: (line.step if code == "step" else call.notice)(code, params)
         asyncio.run(audit.execute(recorder, connections, library, call.space))
-    _ended(recorder)
 
 
 def _ended(recorder: Recorder) -> None:

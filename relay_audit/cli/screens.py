@@ -40,6 +40,9 @@ def quote_screen(evidence: Evidence, lang: Lang) -> str:
     lines = [f"{words.text('quote.title')}  {evidence.target.model} @ {host}", ""]
     for line in quote.lines:
         lines += _line(line, phrases, words)
+    for line in quote.later:
+        at_most = phrases.amount(line.at_most)
+        lines += [*_line(line, phrases, words), f"    {words.text('quote.later', at_most=at_most)}"]
     total = {"expected": quote.expected, "at_most": quote.at_most, "hold": quote.hold}
     lines += [
         "",

@@ -18,6 +18,7 @@ from typing import Any
 
 from relay_audit.lab.gpt_scenarios import Dialect
 from relay_audit.lab.scenarios import Scenario
+from relay_audit.lab.video_world import VideoWorld
 from relay_audit.lab.wire import HttpAnswer, HttpRequest, Side
 from relay_audit.lab.world import Arrival, World
 
@@ -30,7 +31,7 @@ WORTH_PACKING = 200
 class Served:
     """A running scenario."""
 
-    world: World
+    world: World | VideoWorld
     relay_url: str
     official_url: str
     elsewhere_url: str
@@ -68,7 +69,13 @@ def serve(
 ) -> Iterator[Served]:
     """Runs a scenario until the block ends. `clock` gives Unix seconds to ids, dates, log and limiter; waits on the
     wire are real and multiplied by `pace`."""
-    world = World(scenario, seed, clock or time.time, dialect)
+    with serve_world(World(scenario, seed, clock or time.time, dialect), pace=pace) as served:
+        yield served
+
+
+@contextlib.contextmanager
+def serve_world(world: World | VideoWorld, *, pace: float = 1.0) -> Iterator[Served]:
+    """The same for a world that is there already."""
     with contextlib.ExitStack() as stack:
         servers: dict[Side, LabServer] = {side: stack.enter_context(LabServer(side)) for side in _sides(world)}
         silent = stack.enter_context(socket.socket()) if "relay" not in servers else None
@@ -90,7 +97,7 @@ def serve(
                 server.shutdown()
 
 
-def _sides(world: World) -> tuple[Side, ...]:
+def _sides(world: World | VideoWorld) -> tuple[Side, ...]:
     everything: tuple[Side, ...] = ("official", "elsewhere", "relay")
     return everything[:-1] if world.knobs.hostile == "unreachable" else everything
 

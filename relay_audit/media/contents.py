@@ -43,6 +43,9 @@ class Contents:
     texts: list[Text] = field(default_factory=list)
     fragment: bool = False
     brands: str = ""
+    width: int = 0
+    height: int = 0
+    seconds: float = 0.0
     handlers: list[str] = field(default_factory=list)
     compressors: list[str] = field(default_factory=list)
     codecs: list[str] = field(default_factory=list)

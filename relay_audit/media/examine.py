@@ -27,6 +27,7 @@ PROGRAM = (
 KEPT_VARIABLES = ("SYSTEMROOT", "TMPDIR", "TEMP", "TMP", "LD_LIBRARY_PATH", "DYLD_LIBRARY_PATH", "LANG")
 """All the child is told of our environment: what loads libraries and makes temporary files."""
 DIED = "parser_died"
+PICTURE: dict[str, type[int] | type[float]] = {"width": int, "height": int, "seconds": float}
 
 
 def examine(path: Path, seconds: float = SECONDS) -> MediaFacts:
@@ -91,6 +92,7 @@ def together(bare: MediaFacts, parts: dict[str, dict[str, Any]], end: str) -> Me
         update={
             "kind": contents["kind"],
             "fragment": contents["fragment"],
+            **{name: type_(contents["picture"][name]) for name, type_ in PICTURE.items()},
             "integrity": Integrity.model_validate(parts["integrity"]) if "integrity" in parts else lost,
             "signer_state": signer.get("state", "unreadable"),
             "signer": read,

@@ -132,6 +132,12 @@ def _structure(file: BinaryIO, box: Box, found: Contents, track: _Track) -> None
     if box.type == b"ftyp":
         raw = _body(file, box)
         found.brands = f"{_latin(raw[:4])}:{_latin(raw[8:])}"
+    elif box.type == b"mvhd":
+        found.seconds = _length(_body(file, box))
+    elif box.type == b"tkhd":
+        raw = _body(file, box)
+        if len(raw) >= 84 and not found.width:  # sound tracks say 0 × 0
+            found.width, found.height = (int.from_bytes(raw[at : at + 2], "big") for at in (-8, -4))
     elif box.type == b"hdlr" and b"trak" in box.path:
         raw = _body(file, box)
         track.handler = raw[8:12]
@@ -178,6 +184,13 @@ class _Track:
             return []
         sample = read_at(file, self.offset, min(self.size, MAX_TEXT))
         return user_data(sample, self.length_size, hevc=self.hevc)
+
+
+def _length(raw: bytes) -> float:
+    """Seconds of a movie header: ticks over ticks per second, in the 32- or the 64-bit form."""
+    at, width = (20, 8) if raw[:1] == b"\1" else (12, 4)
+    scale, ticks = int.from_bytes(raw[at : at + 4], "big"), raw[at + 4 : at + 4 + width]
+    return round(int.from_bytes(ticks, "big") / scale, 3) if scale and len(ticks) == width else 0.0
 
 
 def _keys(raw: bytes) -> list[str]:

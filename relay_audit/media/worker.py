@@ -104,6 +104,7 @@ def described(contents: Contents) -> dict[str, Any]:
     return {
         "kind": contents.kind,
         "fragment": contents.fragment,
+        "picture": {"width": contents.width, "height": contents.height, "seconds": min(contents.seconds, 1e6)},
         "encoder": {
             "library": library,
             "settings": settings,

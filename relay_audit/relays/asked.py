@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import datetime as dt
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 from relay_audit.books import LogReading, LogRow, LogState, SiteFacts
@@ -47,6 +47,8 @@ class Own:
     """The first balance of this run."""
     earlier: frozenset[str] = frozenset()
     """Request ids of our other runs on this key."""
+    tasks: Mapping[str, str] = field(default_factory=dict)
+    """Task id → the exchange that ordered it: what is charged or given back later names only the task."""
 
 
 def opened(asked: Asked) -> tuple[LogState, str, Any]:  # any JSON value

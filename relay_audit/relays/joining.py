@@ -45,6 +45,7 @@ def join(rows: list[LogRow], own: Own, header: tuple[str, ...]) -> Joined:
         for n, row in enumerate(rows)
         if n not in certain and row.upstream_request_id in ids
     }
+    certain |= {n: own.tasks[row.task] for n, row in enumerate(rows) if n not in certain and row.task in own.tasks}
     taken = set(certain.values())
     open_ = [(e, usage) for e, usage in own.sent if e.id not in taken]
     free = {n: row for n, row in enumerate(rows) if n not in certain and row.request_id not in own.earlier}
