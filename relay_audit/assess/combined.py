@@ -6,21 +6,50 @@ from relay_audit.codes import finding
 from relay_audit.evidence import Evidence
 from relay_audit.exchange import pointer
 from relay_audit.finding import Finding
-from relay_audit.fingerprint import Knowledge
+from relay_audit.fingerprint import Knowledge, canonical_model
 
+HOSTS = {
+    "claude": frozenset({"anthropic", "aws", "vertex", "azure", "openrouter", "converter"}),
+    "gpt": frozenset({"openai", "azure", "openrouter", "converter"}),
+}
+"""How a model's name begins → the channels on which it is served. What another channel's servers mint is another model's."""
 MIN_DOUBTED = 2
 """Signatures that must say so: one alone may be a slip."""
 
 
 def in_combination(found: list[Finding], evidence: Evidence, knowledge: Knowledge) -> list[Finding]:
     """The findings, with what two of them say together. Nothing is taken away that said more alone."""
-    return _signed_elsewhere(_by_limit_and_tokenizer(found), evidence, knowledge)
+    named = _by_limit_and_tokenizer(_by_channel_and_tokenizer(found, evidence))
+    return _signed_elsewhere(named, evidence, knowledge)
+
+
+def _tokenizer(found: list[Finding]) -> Finding | None:
+    return next((f for f in found if f.code == "tokens.tokenizer_differs" and f.outcome == "mismatch"), None)
+
+
+def _by_channel_and_tokenizer(found: list[Finding], evidence: Evidence) -> list[Finding]:
+    """One kind of sign for a channel that does not serve the claimed model, and a count that is not that model's."""
+    elsewhere = next((f for f in found if f.code == "channel.mismatch" and f.severity == "low"), None)
+    count = _tokenizer(found)
+    maker = next((name for name in HOSTS if canonical_model(evidence.target.official_model).startswith(name)), "")
+    if elsewhere is None or count is None or not maker or elsewhere.params["channel"] in HOSTS[maker]:
+        return found
+    kinds = [*elsewhere.observed.get("kinds", []), "tokenizer"]
+    heavier = elsewhere.model_copy(
+        update={
+            "severity": "high",
+            "confidence": "strong",
+            "observed": {**elsewhere.observed, "kinds": kinds},
+            "exchanges": tuple(dict.fromkeys((*elsewhere.exchanges, *count.exchanges))),
+        }
+    )
+    return [heavier if f is elsewhere else f for f in found]
 
 
 def _by_limit_and_tokenizer(found: list[Finding]) -> list[Finding]:
     """Another model's output limit, and another tokenizer: a text that a relay may have written itself, and a count."""
     limit = next((f for f in found if f.code == "model.limit_mismatch" and f.outcome == "mismatch"), None)
-    count = next((f for f in found if f.code == "tokens.tokenizer_differs" and f.outcome == "mismatch"), None)
+    count = _tokenizer(found)
     if limit is None or count is None or any(f.code == "model.substituted" for f in found):
         return found
     asked = limit.params["requested"]

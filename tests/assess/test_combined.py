@@ -63,6 +63,22 @@ def test_a_name_that_stands_already_is_not_said_twice() -> None:
     assert in_combination([LIMIT, COUNT, named], run(BARE), KNOWLEDGE) == [LIMIT, COUNT, named]
 
 
+def elsewhere(channel: str) -> Finding:
+    params = {"claimed": "anthropic", "channel": channel, "n": 3, "of": 3, "signals": [f"{channel}.message_id"]}
+    return finding("channel.mismatch", params, exchanges=("X0001",), severity="low", observed={"kinds": ["message_id"]})
+
+
+@pytest.mark.parametrize(
+    ("channel", "severity"), [("zai", "high"), ("openai", "high"), ("aws", "low"), ("converter", "low")]
+)
+def test_ids_of_who_does_not_serve_the_model_and_a_count_that_is_not_its_own(channel: str, severity: str) -> None:
+    """Claude on Bedrock counts like Claude: a tokenizer that differs says nothing for that channel."""
+    made = in_combination([elsewhere(channel), COUNT], run(BARE), KNOWLEDGE)[0]
+    assert made.severity == severity
+    assert made.observed["kinds"] == ["message_id", *(["tokenizer"] if severity == "high" else [])]
+    assert in_combination([elsewhere(channel)], run(BARE), KNOWLEDGE)[0].severity == "low"
+
+
 def test_a_foreign_signature_over_usage_without_its_region_is_a_contradiction() -> None:
     made = in_combination([doubt("X0001", "X0002")], run(BARE), KNOWLEDGE)
     assert [(f.code, f.severity, f.confidence) for f in made] == [("channel.signals_contradict", "medium", "strong")]
