@@ -10,8 +10,8 @@ import random
 
 from relay_audit.books import SiteFacts
 from relay_audit.calibration import free_part
-from relay_audit.discovery import Knowing, Sides, ask_official, key_refused, plan_for
-from relay_audit.errors import Unfinished
+from relay_audit.discovery import Knowing, Sides, ask_official, plan_for
+from relay_audit.errors import Unfinished, key_refused
 from relay_audit.exchange import Exchange
 from relay_audit.plan import Step
 from relay_audit.recorder import Recorder

@@ -182,8 +182,8 @@ class BalanceReading(Frozen):
     unlimited: bool = False
     totals: Totals | None = None
     allowances: tuple[Allowance, ...] = ()
-    models: dict[str, Totals] = Field(default_factory=dict)
-    """Totals by model, of this run's model only."""
+    of_model: Totals | None = None
+    """The totals of the audited model alone."""
 
     def spent(self, quota_per_unit: int) -> Decimal | None:
         """Everything this key ever spent, in site dollars; None where the reading does not say."""
@@ -208,7 +208,10 @@ class UsageReading(Frozen):
     dollars: Decimal | None = None
     """Converted to site dollars by the site's display type; None where that cannot be told."""
     limit: Decimal | None = None
-    """`hard_limit_usd` in the display unit; 100,000,000 means unlimited."""
+    """`hard_limit_usd` in the display unit."""
+    limit_dollars: Decimal | None = None
+    unlimited: bool = False
+    """100,000,000: how the family writes a key without a limit."""
     display_type: str = ""
 
 
@@ -220,9 +223,17 @@ class RateReading(Frozen):
     when: When
     multiplier: Decimal | None = None
     """`effective_rate_multiplier` or what comes nearest to it."""
+    base: Decimal | None = None
+    """The same outside of the hours that have another price."""
     group: Decimal | None = None
     peak: bool | None = None
     """Whether the site has hours of another price."""
+    peak_multiplier: Decimal | None = None
+    """What multiplies `base` in those hours."""
+    peak_start: str = ""
+    """As printed (`14:00`), in `timezone`."""
+    peak_end: str = ""
+    timezone: str = ""
     scope: str = ""
 
 

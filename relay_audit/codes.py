@@ -266,7 +266,7 @@ def finding(
         expected=expected or {},
         observed=observed or {},
         params=params,
-        exchanges=exchanges,
+        exchanges=tuple(x for x in exchanges if x),
         other_explanations=(f"{code}.other",),
         refuted_by=f"{code}.refuted",
     )

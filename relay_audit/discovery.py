@@ -17,7 +17,7 @@ from relay_audit.books import SiteFacts
 from relay_audit.calibration import with_calibration
 from relay_audit.catalog import Packs
 from relay_audit.clock import Clock
-from relay_audit.errors import KeyRefused, Unfinished
+from relay_audit.errors import Unfinished, key_refused
 from relay_audit.evidence import TargetFacts
 from relay_audit.exchange import Exchange, pointer, whole_number
 from relay_audit.fingerprint import Knowledge
@@ -33,7 +33,7 @@ from relay_audit.replay import History
 from relay_audit.target import origin_of
 from relay_audit.transport import Endpoint, Outgoing, Transport
 from relay_audit.wording import Wording
-from relay_audit.words import AuthStyle, Side
+from relay_audit.words import AuthStyle
 
 FREE_ATTEMPTS = 3
 """A free request may be asked again after a passing fault; each attempt is recorded."""
@@ -71,7 +71,7 @@ async def discover(
     history = recorder.history
     pack, seed = history.pack, random.SystemRandom().randrange(2**53)
     recorder.heed_cancel()
-    found = [] if offline else await _ask_relay(recorder, sides, pack)
+    found = [] if offline else await _ask_relay(recorder, sides, pack, knowing.knowledge)
     site, auth = _site(found, recorder, sides, knowing)
     sides.relay = replace(sides.relay, auth=auth)
     plan, counts, reason = await _plan(recorder, sides, knowing, site, seed, offline=offline, free_only=free_only)
@@ -89,8 +89,9 @@ async def discover(
     return quote
 
 
-async def _ask_relay(recorder: Recorder, sides: Sides, pack: Pack) -> list[Exchange]:
-    """The model list (with the key), then the public pages at the origin. Raises `Unfinished` when nothing answers."""
+async def _ask_relay(recorder: Recorder, sides: Sides, pack: Pack, knowledge: Knowledge) -> list[Exchange]:
+    """The model list (with the key), then the public pages at the origin, and where those name no software the pages by
+    which some can be told. Raises `Unfinished` when nothing answers."""
     found = await _authenticate(recorder, sides, pack)
     if all(exchange.delivery != "answered" for exchange in found):
         recorder.checkpoint("failed", reason="unreachable")
@@ -106,7 +107,25 @@ async def _ask_relay(recorder: Recorder, sides: Sides, pack: Pack) -> list[Excha
         found.append(
             await _free(recorder, sides, public, Outgoing("GET", path, authenticated=False), f"discovery.{name}")
         )
-    return found
+    return found + await _look_for_software(recorder, sides, knowledge, found)
+
+
+async def _look_for_software(
+    recorder: Recorder, sides: Sides, knowledge: Knowledge, found: list[Exchange]
+) -> list[Exchange]:
+    """Asked only where nothing has named the software, up to the first page that does."""
+    target = recorder.history.target
+    if target.relay.software != "auto" or target.against_itself:
+        return []
+    asked: list[Exchange] = []
+    for path, keyed in detect.questions(knowledge):
+        if detect.detect((*found, *asked), knowledge)[0] != "unknown":
+            break
+        place = replace(sides.relay, base_url=origin_of(sides.relay.base_url), auth="bearer")
+        endpoint = place if keyed else replace(place, secret=None)
+        outgoing = Outgoing("GET", path, authenticated=keyed)
+        asked.append(await _free(recorder, sides, endpoint, outgoing, detect.PAGE_STEP))
+    return asked
 
 
 async def _authenticate(recorder: Recorder, sides: Sides, pack: Pack) -> list[Exchange]:
@@ -127,20 +146,6 @@ async def _authenticate(recorder: Recorder, sides: Sides, pack: Pack) -> list[Ex
         recorder.note("run.failed", {"stopped": "key_refused"})
         raise key_refused(recorder.history.target.relay.key_env, "relay")
     return asked
-
-
-def key_refused(variable: str, side: Side) -> KeyRefused:
-    ask = {
-        "zh-CN": f"{variable} 里的 key 被拒绝（401）。请确认 key 属于这个地址、没有过期，再设置一次。",
-        "en": f"The key in {variable} was refused (401). Check that it belongs to this address and is valid, then set it again.",
-    }
-    return KeyRefused(
-        f"the {side} refused the key in {variable} (401 to every header style); nothing was spent",
-        next_step=f"set {variable} to a valid key of this {side} and run again",
-        details={
-            "needs": [{"field": f"{side}.key_env", "why": "key_refused", "ask": ask, "example": f"export {variable}=…"}]
-        },
-    )
 
 
 def _site(found: list[Exchange], recorder: Recorder, sides: Sides, knowing: Knowing) -> tuple[SiteFacts, AuthStyle]:

@@ -135,3 +135,18 @@ EXIT_CODES: dict[int, str] = {
 """What `--help` and the documentation print. A crash is never 1."""
 EXIT_PRECEDENCE = (130, 70, 6, 2, 5, 3, 1, 4, 0)
 """The first of these that applies is the exit code."""
+
+
+def key_refused(variable: str, side: str) -> KeyRefused:
+    """For a key that every header style of a side was refused with."""
+    ask = {
+        "zh-CN": f"{variable} 里的 key 被拒绝（401）。请确认 key 属于这个地址、没有过期，再设置一次。",
+        "en": f"The key in {variable} was refused (401). Check that it belongs to this address and is valid, then set it again.",
+    }
+    return KeyRefused(
+        f"the {side} refused the key in {variable} (401 to every header style); nothing was spent",
+        next_step=f"set {variable} to a valid key of this {side} and run again",
+        details={
+            "needs": [{"field": f"{side}.key_env", "why": "key_refused", "ask": ask, "example": f"export {variable}=…"}]
+        },
+    )

@@ -58,6 +58,13 @@ class RelaySoftware(Known):
     """Pattern of that header's value; empty means any."""
     status_keys: tuple[str, ...] = ()
     """Keys of `GET /api/status` data that only this family has together."""
+    status_lacks: tuple[str, ...] = ()
+    """Keys that its `GET /api/status` never has, though its kin's has."""
+    pages: tuple[str, ...] = ()
+    """Free pages of its own at the site's origin, asked only where nothing else has named the software; one that needs
+    the key is written with a leading `key:`."""
+    page_text: str = ""
+    """Pattern of what one of them says that no other software's does."""
     log_adapter: Literal[
         "none", "new_api", "one_api", "veloera", "sub2api", "claude_relay_service", "litellm", "generic"
     ] = "none"
@@ -78,6 +85,10 @@ class RelaySoftware(Known):
 
     def refuses_like(self, body: str, status: int) -> bool:
         return bool(self.refusal) and status >= 400 and re.search(self.refusal, body[:20_000]) is not None
+
+    def says(self, body: str, status: int) -> bool:
+        """Whether one of its own pages answered as only this software answers."""
+        return bool(self.page_text) and status == 200 and re.search(self.page_text, body[:20_000]) is not None
 
     def shows_in(self, headers: tuple[tuple[str, str], ...]) -> bool:
         """Whether an answer's headers carry this software's own mark."""

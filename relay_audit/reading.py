@@ -10,7 +10,7 @@ import datetime as dt
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
-from relay_audit.books import BalanceReading, LogReading, LogRow, RateReading, UsageReading, When
+from relay_audit.books import BalanceReading, LogReading, LogRow, LogState, RateReading, UsageReading, When
 from relay_audit.discovery import Sides
 from relay_audit.fingerprint import Knowledge
 from relay_audit.recorder import Recorder
@@ -78,10 +78,24 @@ class BooksReader:
             self.shared.looked(self.run_id, now, log=look, rows=found.earlier)
         return reading
 
-    def headers(self, *, record: bool) -> LogReading | None:
-        """What the answers' own headers say of their cost: no request."""
-        reading = self.adapter.read_headers(self.own(), self.sides.clock.now())
-        if reading is not None and record:
+    def headers(self) -> LogReading | None:
+        """What the answers' own headers say of their cost: no request, and nothing recorded yet."""
+        return self.adapter.read_headers(self.own(), self.sides.clock.now())
+
+    def note_no_log(self, state: LogState, reason: str) -> None:
+        """A log that is known not to be readable is not asked; that it was not is recorded."""
+        now = self.sides.clock.now()
+        self.recorder.reading(LogReading(at=now, exchange="", state=state, reason=reason, adapter=self.adapter.name))
+
+    def merge(self, said: LogReading | None, log: LogReading | None) -> LogReading | None:
+        """Headers, and a log's rows for the calls whose headers say nothing; recorded as one reading."""
+        if said is None or log is None or log.state != "read":
+            reading = said
+        else:
+            named = {row.exchange for row in said.rows}
+            rest = tuple(row for row in log.rows if row.exchange not in named)
+            reading = log.model_copy(update={"rows": (*said.rows, *rest)})
+        if reading is not None:
             self.recorder.reading(reading)
         return reading
 
@@ -111,12 +125,15 @@ class BooksReader:
     async def usage(self, when: When) -> UsageReading | None:
         """The OpenAI-style usage pages: recorded and compared, never the charge. The limit is asked once."""
         pages = self.adapter.usage if when == "before" else self.adapter.usage[:1]
-        if not pages:
+        known = self.recorder.history.usage
+        if not pages or (when != "before" and (not known or known[-1].state != "read")):
             return None
         asked = [await self._ask(page, f"reading.usage.{when}", keep=True) for page in pages]
         reading = self.adapter.read_usage(tuple(asked), self.recorder.history.site, when)
         if reading is not None:
             self.recorder.reading(reading)
+            if (balance := self.adapter.balance_of(reading)) is not None:
+                self.recorder.reading(balance)
         return reading
 
     async def rate(self, when: When) -> RateReading | None:
@@ -138,7 +155,12 @@ class BooksReader:
             since=history.balance[0].at if history.balance else None,
             earlier=self.shared.others(self.run_id, self.sides.clock.now()),
             tasks=tasks_of(history),
+            known=self._joined() if self.adapter.window else {},
         )
+
+    def _joined(self) -> dict[str, str]:
+        rows = [row for reading in self.recorder.history.log for row in reading.rows]
+        return {row.request_id: row.exchange for row in rows if row.request_id and row.exchange}
 
     def _ids(self, own: Own) -> Iterable[str]:
         for exchange, _ in own.sent:
@@ -150,10 +172,15 @@ class BooksReader:
         relay = self.sides.relay
         base = self.origin if page.at_origin else relay.base_url
         endpoint = replace(relay, base_url=base, auth="bearer")
-        answer = await self.sides.transport.send(endpoint, Outgoing("GET", page.path))
+        answer = await self.sides.transport.send(endpoint, Outgoing("GET", self._path(page)))
         self._heed(answer, page)
         body = answer.response.body if answer.response else ""
         return Asked(self.recorder.free(answer if keep else _without_body(answer), step, "relay"), body)
+
+    def _path(self, page: Page) -> str:
+        sent = [e.sent_at for e in self.recorder.history.sent()] or [self.sides.clock.now()]
+        end = max(*sent, self.sides.clock.now()) + dt.timedelta(days=1)
+        return page.path.format(start=min(sent).date().isoformat(), end=end.date().isoformat())
 
     def _take(self, page: Page, leave: int) -> bool:
         if not page.limited:

@@ -233,6 +233,7 @@ class Runner:
         status = await self._send_as(step, auth_trial=trial)
         if trial and status == 401 and self._other_style():
             await self._send_as(step, auth_trial=False)
+        await self.settlement.follow()
 
     async def _send_as(self, step: Step, *, auth_trial: bool) -> int | None:
         line, price = self._priced(step)

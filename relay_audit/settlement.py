@@ -50,7 +50,10 @@ class Settlement:
             await self.books.balance("before", leave=LEAVE_BEFORE)
             await self.books.usage("before")
             await self.books.rate("before")
-        if self.recorder.history.log:
+        if self.recorder.history.log or self.adapter.has_headers:
+            return
+        if self.adapter.no_log is not None:
+            self.books.note_no_log(*self.adapter.no_log)
             return
         if (look := self.books.shared.last_look(self.sides.clock.now())) is not None:
             foreign = look.foreign.count
@@ -78,7 +81,7 @@ class Settlement:
         """What the books say some refusals cost, in site dollars, by one reading; what cannot be known now is absent. A
         refusal without a row cost nothing; an accepted call without one is waited for, once."""
         accepted = [exchange for exchange in exchanges if exchange.status == 200]
-        reading = self.books.headers(record=False) or await self._between(accepted)
+        reading = self.books.headers() or await self._between(accepted)
         if reading is None or reading.state not in ("read", "empty"):
             return await self._by_balance(accepted)
         self._write_charges(reading, loose_rows=False)
@@ -150,6 +153,17 @@ class Settlement:
         await self.sides.clock.sleep(max(wait, 0))
         return wait > 0
 
+    async def follow(self) -> None:
+        """After each step: a log that shows only its newest few rows is read before they are gone."""
+        window = self.adapter.window
+        if not window:
+            return
+        readings = self.recorder.history.log
+        last = readings[-1].at if readings else None
+        since = [e for e in self.recorder.history.sent() if last is None or e.sent_at > last]
+        if len(since) >= window * 3 // 4:
+            await self.books.log("between", leave=LEAVE_BETWEEN)
+
     def _rows_of(self, exchange: Exchange, reading: LogReading) -> list[LogRow]:
         return [row for row in reading.rows if row.exchange == exchange.id]
 
@@ -157,9 +171,13 @@ class Settlement:
         """Reads the log until every answered call has its row, at most three times; then writes what it says was charged."""
         if not self.recorder.history.sent():
             return
+        if self.adapter.has_headers:
+            said = self.books.headers()
+            log = await self.books.log("after") if said is None or self._missing(said) else None
+            if (reading := self.books.merge(said, log) or log) is not None:
+                self._write_charges(reading, loose_rows=False)
+            return
         if self.adapter.log is None:
-            if (said := self.books.headers(record=True)) is not None:
-                self._write_charges(said, loose_rows=False)
             return
         reading = self.books.kept_for_us()
         if reading is None or self._missing(reading):

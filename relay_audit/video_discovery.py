@@ -41,7 +41,7 @@ async def discover_films(
     if video is None:
         raise ValueError(f"{pack.dialect} orders no films")
     tiers = tiers_wanted(history.target.video.tiers, video)
-    found = [] if offline else await _ask_relay(recorder, sides, pack)
+    found = [] if offline else await _ask_relay(recorder, sides, pack, knowing.knowledge)
     site, auth = _site(found, recorder, sides, knowing)
     sides.relay = replace(sides.relay, auth=auth)
     route = await _route(recorder, sides, pack, knowing.packs.probes, site, offline=offline)

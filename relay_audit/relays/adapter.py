@@ -9,7 +9,7 @@ from __future__ import annotations
 import datetime as dt
 from decimal import Decimal
 
-from relay_audit.books import BalanceReading, LogReading, LogRow, RateReading, SiteFacts, UsageReading, When
+from relay_audit.books import BalanceReading, LogReading, LogRow, LogState, RateReading, SiteFacts, UsageReading, When
 from relay_audit.exchange import Exchange
 from relay_audit.quote import UnitPrice
 from relay_audit.relays import panel
@@ -22,12 +22,16 @@ class Adapter:
 
     name = "none"
     log: Page | None = None
+    no_log: tuple[LogState, str] | None = None
+    """What is known beforehand of a log that no key may read: the state and our word for the reason."""
     balance: Page | None = None
     usage: tuple[Page, ...] = ()
     """The OpenAI-style usage pages; recorded and compared, never the charge."""
     rate: Page | None = None
     request_ids: tuple[str, ...] = ()
     """Headers of an answer that name its row."""
+    has_headers = False
+    """Whether its answers name their own cost."""
     window = 0
     """So many of its newest rows the log shows, where that is fewer than an audit sends; 0 where it shows all."""
 
@@ -60,6 +64,10 @@ class Adapter:
         return BalanceReading(at=asked.exchange.sent_at, exchange=asked.exchange.id, when=when, adapter=self.name)
 
     def read_usage(self, asked: tuple[Asked, ...], site: SiteFacts, when: When) -> UsageReading | None:
+        return None
+
+    def balance_of(self, usage: UsageReading) -> BalanceReading | None:
+        """A balance made of the usage pages, for a software that has no better one."""
         return None
 
     def read_rate(self, asked: Asked, when: When) -> RateReading | None:

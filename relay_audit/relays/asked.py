@@ -18,6 +18,7 @@ class Page:
     """One page of a relay's books, below the site's origin (or below the base address as it was given)."""
 
     path: str
+    """May hold `{start}` and `{end}`: the first day of the run's sendings and the day after the last, UTC."""
     limited: bool = True
     """Counts against the site's limiter, which it shares with the buyer's own login."""
     at_origin: bool = True
@@ -49,6 +50,8 @@ class Own:
     """Request ids of our other runs on this key."""
     tasks: Mapping[str, str] = field(default_factory=dict)
     """Task id → the exchange that ordered it: what is charged or given back later names only the task."""
+    known: dict[str, str] = field(default_factory=dict)
+    """Request id → exchange of rows that an earlier reading of a short log has joined."""
 
 
 def opened(asked: Asked) -> tuple[LogState, str, Any]:  # any JSON value

@@ -35,9 +35,10 @@ class Joined:
     ahead: int = 0
 
 
-def join(rows: list[LogRow], own: Own, header: tuple[str, ...]) -> Joined:
-    """Every row in the order of the log. `header`: names of the answer's header that carries a row's request id."""
-    ids = _ids(own, header)
+def join(rows: list[LogRow], own: Own, header: tuple[str, ...], also: dict[str, str] | None = None) -> Joined:
+    """Every row in the order of the log. `header`: names of the answer's header that carries a row's request id; `also`:
+    further ids that name an exchange."""
+    ids = {**(also or {}), **_ids(own, header), **own.known}
     skew = _skew(own)
     certain = {n: ids[row.request_id] for n, row in enumerate(rows) if row.request_id in ids}
     certain |= {
@@ -46,7 +47,7 @@ def join(rows: list[LogRow], own: Own, header: tuple[str, ...]) -> Joined:
         if n not in certain and row.upstream_request_id in ids
     }
     certain |= {n: own.tasks[row.task] for n, row in enumerate(rows) if n not in certain and row.task in own.tasks}
-    taken = set(certain.values())
+    taken = set(certain.values()) | set(own.known.values())
     open_ = [(e, usage) for e, usage in own.sent if e.id not in taken]
     free = {n: row for n, row in enumerate(rows) if n not in certain and row.request_id not in own.earlier}
     fitted = certain | _by_fit(free, open_, own, header, skew, nothing_certain=not certain)
@@ -163,11 +164,19 @@ def _fits(row: LogRow, exchange: Exchange, usage: Usage, own: Own, skew: dt.time
     body = exchange.request.body or {}
     return (
         _in_window(row, exchange, skew)
-        and row.model == body.get("model", own.model)
+        and row.model in (body.get("model", own.model), _answered_as(exchange))
         and row.completion_tokens == usage.output
         and row.prompt_tokens in (usage.input, usage.billed_input)
         and row.is_stream in (None, body.get("stream") is True)
     )
+
+
+def _answered_as(exchange: Exchange) -> str:
+    """The model that the answer names: a software that books what really answered writes that one."""
+    answer = exchange.answer()
+    inner = answer.get("message", answer) if isinstance(answer, dict) else {}
+    name = inner.get("model") if isinstance(inner, dict) else None
+    return name if isinstance(name, str) else ""
 
 
 def _in_window(row: LogRow, exchange: Exchange, skew: dt.timedelta) -> bool:

@@ -10,7 +10,7 @@ from collections.abc import Callable
 from decimal import Decimal
 from typing import Any
 
-from relay_audit.books import Admissions, BalanceReading, LogReading, LogRow, RowKind, SiteFacts, When
+from relay_audit.books import Admissions, BalanceReading, LogReading, LogRow, LogState, RowKind, SiteFacts, When
 from relay_audit.exchange import Exchange, whole_number
 from relay_audit.relays.asked import Asked, Found, Own, Page, opened
 from relay_audit.relays.joining import join, summed
@@ -46,8 +46,9 @@ LONGEST_EXPRESSION = 6000
 
 class NewApi(OneApi):
     name = "new_api"
-    log = Page(LOG)
-    balance = Page(BALANCE)
+    no_log: tuple[LogState, str] | None = None
+    log: Page | None = Page(LOG)
+    balance: Page | None = Page(BALANCE)
     request_ids = (REQUEST_ID,)
 
     def read_log(self, asked: Asked, own: Own) -> Found:
