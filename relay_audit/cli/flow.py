@@ -17,6 +17,7 @@ from relay_audit.audit import Library
 from relay_audit.cli import screens
 from relay_audit.cli.console import ProgressLine, emit, interactive, say
 from relay_audit.cli.permit import advance_of, month_refusal
+from relay_audit.cli.terminal import coloured, summary
 from relay_audit.clock import Clock, SystemClock
 from relay_audit.connect import Connections, Permissions, connect
 from relay_audit.errors import ApprovalNeeded, LeakRefused, RelayAuditError, RunPaused, Unfinished
@@ -299,5 +300,5 @@ def conclude(recorder: Recorder, call: Invocation) -> int:
     if call.as_json:
         emit(screens.short_object(judgement, call.lang, paths))
     else:
-        say(screens.summary(judgement, call.lang, paths), sys.stdout)
+        say(summary(judgement, call.lang, paths, colour=coloured(call.environ)), sys.stdout)
     return worst(codes)

@@ -16,6 +16,7 @@ from relay_audit.checkup import capabilities, leaks, stale
 from relay_audit.cli import options, screens
 from relay_audit.cli.console import emit, language, say
 from relay_audit.cli.flow import Invocation
+from relay_audit.cli.terminal import coloured, summary
 from relay_audit.clock import SystemClock
 from relay_audit.errors import UsageError
 from relay_audit.recorder import Recorder
@@ -62,7 +63,7 @@ def assess(
     with opened(run) as store:
         judgement = audit.judge(store, current=knowledge == "current")
     emit(screens.short_object(judgement, chosen, {})) if json else say(
-        screens.summary(judgement, chosen, {}), sys.stdout
+        summary(judgement, chosen, {}, colour=coloured(os.environ)), sys.stdout
     )
 
 

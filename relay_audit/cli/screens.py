@@ -13,7 +13,6 @@ from relay_audit.evidence import Evidence
 from relay_audit.quote import Line, Quote
 from relay_audit.report.as_json import summary_json
 from relay_audit.report.catalogue import Catalogue
-from relay_audit.report.figures import money_of
 from relay_audit.report.phrases import Phrases
 from relay_audit.report.quote_text import ask_user, disclosure
 from relay_audit.report.untrusted import show
@@ -21,13 +20,12 @@ from relay_audit.report.views import host_of
 from relay_audit.words import LANGS, Lang, round_up
 
 __all__ = [
-    "ask_user", "calibrated", "checkpoint", "confirm", "notice", "quote_screen", "reveals", "rows_head", "short_object", "shown", "summary",
+    "ask_user", "calibrated", "checkpoint", "confirm", "notice", "quote_screen", "reveals", "rows_head", "short_object", "shown",
 ]  # fmt: skip
 
 SHOWN = 160
 """Characters of a stranger's text on a terminal."""
 SHOWN_EXCHANGES = 6
-MARKS = {"ok": "+", "warn": "!", "bad": "x", "unknown": "?"}
 
 
 def quote_screen(evidence: Evidence, lang: Lang) -> str:
@@ -130,31 +128,6 @@ def short_object(judgement: Judgement, lang: Lang, paths: dict[str, Path]) -> di
     if judgement.evidence.target.conflict:
         result["conflict"] = judgement.evidence.target.conflict
     return {**result, "reports": {audience: str(path) for audience, path in paths.items()}}
-
-
-def summary(judgement: Judgement, lang: Lang, paths: dict[str, Path]) -> str:
-    """Verdict, sentence, four cards, findings, money, reports, and what to type next."""
-    words = Catalogue.load(lang)
-    evidence = judgement.evidence
-    currency = evidence.quote.currency if evidence.quote else "USD"
-    phrases = Phrases(words, currency)
-    verdict = judgement.verdict
-    lines = [phrases.headline(verdict, judgement.findings, judgement.coverage), ""]
-    for card in verdict.cards:
-        text = phrases.card(card, judgement.findings, judgement.coverage)
-        lines.append(f"  [{MARKS[card.state]}] {words.text(f'card.name.{card.id}')}: {text}")
-    shown = [f for f in judgement.findings if f.above_info or f.outcome in ("inconclusive", "error")]
-    if shown:
-        lines += ["", *(f"  {f.id} {words.text(f'severity.{f.severity}')}  {phrases.title(f)}" for f in shown)]
-    money = money_of(evidence)
-    lines += [
-        "",
-        f"  {words.text('money.charged_relay')}: {phrases.amount(money.charged_relay)}   "
-        f"{words.text('quote.column_at_most')}: {phrases.amount(money.quoted_at_most)}",
-        f"  run {evidence.run_id}",
-        *(f"  {path}" for path in paths.values()),
-    ]
-    return "\n".join(lines)
 
 
 def calibrated(

@@ -129,7 +129,9 @@ class Page:
         return CoverageView(row.check, name, row.state, word, reason)
 
     def _finding(self, finding: Finding) -> FindingView:
-        exchanges = cited(finding, self.evidence)
+        exchanges = sorted(
+            cited(finding, self.evidence), key=lambda e: e.side != "relay"
+        )  # what an operator looks up first
         traces = [trace(e, self.evidence, self.phrases) for e in exchanges]
         first = next((r for e in exchanges if e.side == "relay" and (r := replay(e, self.evidence))), None)
         return FindingView(
