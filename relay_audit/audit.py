@@ -143,21 +143,18 @@ def begin(
     now = clock.now()
     store = Store.create(space.audits, new_run_id(now, random.SystemRandom()))
     facts = TargetFacts(
-        name=target.subject.name,
-        model=target.subject.model,
-        official_model=target.official_model,
-        dialect=target.subject.dialect,
-        claim=target.subject.claim,
+        name=target.subject.name, model=target.subject.model, official_model=target.official_model,
+        dialect=target.subject.dialect, claim=target.subject.claim,
         relay_origin=origin_of(target.relay.base_url),
         official_origin=origin_of(target.official.base_url) if target.official else "",
         official_is_vendor=bool(target.official)
         and _host(target.official.base_url if target.official else "") in pack.official_hosts,
         user_agent=connections.user_agent(),
-        needs=target.needs,
+        needs=target.needs, paid=target.internal.paid, cny_per_usd=target.prices.cny_per_usd,
         conflict=conflict(target, environ),
         media_profile=target.video.profile,
         baseline_sources=sources_of(rows_in(BASELINES, library.files.get(BASELINES, ""))),
-    )
+    )  # fmt: skip
     session = {
         "target": target.model_dump(mode="json", by_alias=True),
         "facts": facts.model_dump(mode="json", by_alias=True),

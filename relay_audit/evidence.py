@@ -15,7 +15,7 @@ from relay_audit.media_facts import MediaReading
 from relay_audit.pack import Pack
 from relay_audit.plan import Plan, Step
 from relay_audit.quote import ApprovalChannel, Quote
-from relay_audit.target import Claim
+from relay_audit.target import Claim, Paid, Rate
 from relay_audit.words import Frozen
 
 SCHEMA_VERSION = 1
@@ -48,6 +48,10 @@ class TargetFacts(Frozen):
     """`agent_served_by_target` where it applies."""
     media_profile: str = ""
     """What films should be, where the target says so."""
+    paid: Paid | None = None
+    """What the buyer really paid for how many site dollars. Internal."""
+    cny_per_usd: Rate | None = None
+    """The buyer's exchange rate, with its date and source."""
     baseline_sources: tuple[str, ...] = ()
     """Who vouches for the rows of the buyer's baselines file, and when they were seen."""
 

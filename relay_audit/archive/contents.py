@@ -40,7 +40,7 @@ from relay_audit.words import Bilingual, Lang, canonical
 
 SHOWN_TO_VENDOR = ("plan.created", "exchange.recorded")
 """Events whose blob goes into the vendor's edition; what other blobs hold of use to him is derived."""
-NOT_FOR_VENDOR = frozenset({"name", "needs", "conflict", "baseline_sources"})
+NOT_FOR_VENDOR = frozenset({"name", "needs", "conflict", "baseline_sources", "paid", "cny_per_usd"})
 """Fields of the target's facts that are the buyer's own business."""
 TOMBSTONE = "taken away later"
 

@@ -12,7 +12,7 @@ from relay_audit.assess.billing_cache import caching
 from relay_audit.assess.billing_calls import Bill, bill_of, calls_of
 from relay_audit.assess.billing_circumstances import books_of, facts, matches, no_information
 from relay_audit.assess.billing_delivery import delivery
-from relay_audit.assess.billing_price import prices
+from relay_audit.assess.billing_price import prices, told
 from relay_audit.evidence import Evidence
 from relay_audit.finding import Finding
 from relay_audit.fingerprint import Knowledge
@@ -53,4 +53,5 @@ def _agreement(
     )
     if not done or differs:
         return []
-    return [matches(bill, done, facts(evidence, knowledge, bill, done, against.state))]
+    named = facts(evidence, knowledge, bill, done, against.state)
+    return [matches(bill, done, named, told(evidence, knowledge, bill, done).params())]

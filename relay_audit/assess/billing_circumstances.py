@@ -17,11 +17,11 @@ from relay_audit.fingerprint import Knowledge
 NOTHING_SPECIAL = "nothing_special"
 
 
-def matches(bill: Bill, done: tuple[Judged, ...], named: tuple[str, ...]) -> Finding:
+def matches(bill: Bill, done: tuple[Judged, ...], named: tuple[str, ...], ratios: dict[str, str | None]) -> Finding:
     charged = sum((item.call.net for item in done), Decimal(0))
     params = {
         "n": len(done), "charged": dollars(charged), "not_judged": len(bill.joined) - len(done),
-        "facts": list(named) or [NOTHING_SPECIAL],
+        "facts": list(named) or [NOTHING_SPECIAL], **ratios,
     }  # fmt: skip
     return finding("billing.matches", params, exchanges=ids(item.call for item in done), confidence="supporting",
                    basis="relay_word")  # fmt: skip

@@ -13,6 +13,7 @@ from typing import Any
 
 from relay_audit.evidence import SCHEMA_VERSION, Evidence
 from relay_audit.finding import Coverage, Finding
+from relay_audit.reckoning import as_json, reckon
 from relay_audit.report.catalogue import Catalogue
 from relay_audit.report.figures import money_of, requests_sent
 from relay_audit.report.phrases import Phrases
@@ -85,6 +86,8 @@ def summary_json(
     }
     if evidence.archive_digest:
         result["archive_digest"] = evidence.archive_digest
+    if not short:
+        result["money"]["bill"] = as_json(reckon(evidence, findings))
     if evidence.target.conflict:
         result["conflict"] = evidence.target.conflict
     return _fitted(result) if short else _plain({**result, "rule": verdict.rule})

@@ -7,6 +7,7 @@ from typing import Any
 
 from relay_audit.finding import Finding
 from relay_audit.lines_file import Line
+from relay_audit.reckoning import reckon
 from relay_audit.report.edition import Inside
 from relay_audit.report.figures import (
     CALL_SIZES,
@@ -18,6 +19,7 @@ from relay_audit.report.figures import (
     requests_sent,
     surplus_of,
 )
+from relay_audit.report.money_facts import in_real_money
 from relay_audit.report.pages import Page, headed
 from relay_audit.report.seller import Used, message, used_of
 from relay_audit.report.untrusted import show
@@ -115,7 +117,9 @@ def _money(page: Page) -> list[Fact]:
         Fact(text("money.charged_relay"), amount(figures.charged_relay)),
         Fact(text("money.charged_official"), amount(figures.charged_official)),
     ]
-    return [*rows, Fact(text("money.unconfirmed"), amount(figures.unconfirmed))] if figures.unconfirmed else rows
+    if figures.unconfirmed:
+        rows.append(Fact(text("money.unconfirmed"), amount(figures.unconfirmed)))
+    return [*rows, *in_real_money(reckon(page.evidence, page.findings), page.phrases)]
 
 
 def _real_costs(page: Page, surplus: Surplus, inside: Inside) -> list[tuple[str, str, str, str]]:

@@ -60,7 +60,7 @@ class Phrases:
         public: Terms | None = None,
     ) -> None:
         """`masked` takes out a stranger's text; `public` takes out whatever would show whose line this is."""
-        self._text = catalogue.text
+        self.text = self._text = catalogue.text
         self._catalogue = catalogue
         self._currency = currency
         self._masked = masked

@@ -155,7 +155,8 @@ def test_rows_that_come_out_match_and_one_unit_is_rounding(quotas):
         "relay_word",
     )
     named = "nothing_special" if quotas == (38, 38, 38) else "rounding"
-    assert found.params == {"n": 3, "charged": "0.000228", "facts": [named], "not_judged": 0}
+    ratios = {"claimed": None, "published": None, "charged_ratio": "1"}
+    assert found.params == {"n": 3, "charged": "0.000228", "facts": [named], "not_judged": 0, **ratios}
     assert found.exchanges == ("X0001", "X0002", "X0003")
 
 
