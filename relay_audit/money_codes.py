@@ -61,7 +61,7 @@ MONEY_CODES: dict[str, Code] = {
     ),
     "billing.tiers_measured": code(
         6, "cost", "match", "info", "none",
-        "per ordered tier: charge, refund, net, multiple of the official price of that very tier", "n", "untrusted_table",
+        "per ordered tier: charge, refund, net, multiple of the official price of that very tier", "n", "table",
     ),
     "billing.tier_refused": code(
         6, "cost", "mismatch", "medium", "users", "a tier that the price list names was ordered and refused",

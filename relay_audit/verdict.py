@@ -137,10 +137,28 @@ NOT_IN_FORCE = (
 """Findings by which a field of a request does not arrive as it was sent."""
 
 
+NOT_CONFIRMED = (
+    "media.no_credentials", "media.repackaged", "media.label_mismatch", "media.signer_unknown", "media.unreadable",
+    "media.not_checked",
+)  # fmt: skip
+FILM_NEEDS: dict[str, tuple[str, ...]] = {
+    "original": (*NOT_CONFIRMED, "media.restored_by_relay", "media.task_inconsistent"),
+    "restored_ok": NOT_CONFIRMED,
+}
+"""How strict a buyer is about films: `original` as the vendor delivers it, or an original that was stored elsewhere."""
+
+
 def unmet_needs(evidence: Evidence, findings: tuple[Finding, ...]) -> tuple[Finding, ...]:
-    """The findings that touch a field this buyer depends on; a relay's default among them."""
+    """The findings that touch a field this buyer depends on, a relay's default among them; and those by which a film is
+    not what `[needs] film` asks for."""
     wanted = set(evidence.target.needs)
-    return tuple(f for f in findings if f.code in NOT_IN_FORCE and wanted & set(f.params.get("fields", ())))
+    strict = FILM_NEEDS.get(str(evidence.target.needs.get("film", "")), ())
+    return tuple(
+        f
+        for f in findings
+        if (f.code in NOT_IN_FORCE and wanted & set(f.params.get("fields", ())))
+        or (f.code in strict and (f.outcome != "mismatch" or f.above_info))
+    )
 
 
 def deciding(rule: VerdictRule, findings: tuple[Finding, ...]) -> tuple[Finding, ...]:

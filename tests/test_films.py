@@ -318,6 +318,27 @@ def test_a_signed_link_survives_redaction_and_its_signature_is_in_no_record(tmp_
         assert not file.is_file() or b"AKIAIOSFODNN7EXAMPLQ" not in file.read_bytes(), file
 
 
+# How strict the buyer is
+
+
+@pytest.mark.parametrize(
+    ("scenario", "need", "verdict"),
+    [
+        ("film_restored", "", "usable"),
+        ("film_restored", "restored_ok", "usable"),
+        ("film_restored", "original", "fix_first"),
+        ("film_original", "original", "usable"),
+        ("film_wrapped", "original", "usable"),
+        ("film_stripped", "restored_ok", "fix_first"),
+        ("film_self_signed", "", "fix_first"),
+        ("film_of_a_lesser_model", "", "do_not_use"),
+    ],
+)
+def test_how_strict_the_verdict_is_says_the_buyer(scenario, need, verdict, tmp_path, films):
+    needs = {"needs": {"film": need}} if need else {}
+    assert video_run(scenario, tmp_path, films, **needs).whole().verdict.verdict == verdict
+
+
 # Routes
 
 

@@ -108,7 +108,7 @@ def test_without_a_counter_the_published_sentence_goes_out_three_times():
     assert plan.checks == (1, 2, 6)
 
 
-@pytest.mark.parametrize("dialect", sorted(PACKS.dialects))
+@pytest.mark.parametrize("dialect", sorted(name for name, pack in PACKS.dialects.items() if pack.video is None))
 def test_without_a_counter_one_line_goes_out_repeated(dialect):
     pack = PACKS.pack(dialect)
     asked = question(dialect=dialect, counter=False, has_baseline=False)

@@ -34,7 +34,7 @@ def assess_tiers(evidence: Evidence, knowledge: Knowledge) -> list[Finding]:
     if known:
         rows = [_told(record) for record in table.records]
         seen = tuple(x for record in known for x in record.exchanges)
-        found.append(finding("billing.tiers_measured", {"n": len(known), "untrusted_table": rows}, exchanges=seen,
+        found.append(finding("billing.tiers_measured", {"n": len(known), "table": rows}, exchanges=seen,
                              basis="relay_word", observed={r.tier.resolution + f"_{r.tier.seconds}s": _figures(r)
                                                            for r in table.records}))  # fmt: skip
     for record in table.records:

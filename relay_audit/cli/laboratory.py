@@ -9,7 +9,7 @@ import tempfile
 import time
 from decimal import Decimal
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 import typer
 
@@ -17,11 +17,24 @@ from relay_audit.cli import options
 from relay_audit.cli.console import emit, language, say
 from relay_audit.cli.flow import Invocation, run_one
 from relay_audit.errors import UsageError
-from relay_audit.lab import DIALECTS, Dialect, Scenario, Served, scenarios_in, serve
+from relay_audit.lab import (
+    DIALECTS,
+    VIDEO_SCENARIOS,
+    Dialect,
+    Scenario,
+    Served,
+    VideoScenario,
+    VideoWorld,
+    scenarios_in,
+    serve,
+    serve_world,
+)
 from relay_audit.target import Target, target_from
 from relay_audit.workspace import Workspace
 
 DEMO = "hidden_508"
+FILMS: Literal["films"] = "films"
+SPOKEN = (*DIALECTS, FILMS)
 DEMO_CEILING = Decimal(1)
 ScenarioName = Annotated[str, typer.Argument(metavar="[SCENARIO]", help="A scenario of `relay-audit lab --list`.")]
 
@@ -56,25 +69,26 @@ def lab(
     list_: Annotated[bool, typer.Option("--list", help="Name the scenarios and end.")] = False,
     seed: Annotated[int, typer.Option("--seed", help="What varies within a scenario.")] = 0,
     dialect: Annotated[
-        str, typer.Option("--dialect", metavar="NAME", help=f"The wire format: {', '.join(DIALECTS)}.")
+        str, typer.Option("--dialect", metavar="NAME", help=f"The wire format: {', '.join(SPOKEN)}.")
     ] = "anthropic",
     seconds: Annotated[int, typer.Option("--seconds", help="Serve so long; 0 until interrupted.")] = 0,
     json: options.Json = False,
 ) -> None:
     """Serve simulated vendors and relays on loopback; print their addresses and keys."""
-    spoken = _dialect(dialect)
+    spoken = FILMS if dialect == FILMS else _dialect(dialect)
     if list_:
         rows = [
             {"name": s.name, "kind": s.kind, "title": s.title.en, "expect": sorted(s.expect)}
-            for s in scenarios_in(spoken).values()
+            for s in _known(spoken).values()
         ]
         emit({"scenarios": rows}) if json else say(
             "\n".join(f"{r['kind']:<10} {r['name']:<26} {r['title']}" for r in rows), sys.stdout
         )
         return
-    chosen = [_scenario(name, spoken) for name in scenarios or ["honest", DEMO]]
+    usual = ["film_original", "film_restored"] if spoken == FILMS else ["honest", DEMO]
+    chosen = [_scenario(name, spoken) for name in scenarios or usual]
     with contextlib.ExitStack() as stack:
-        rows = [_served(scenario, stack.enter_context(serve(scenario, seed, dialect=spoken))) for scenario in chosen]
+        rows = [_served(scenario, stack.enter_context(_serving(scenario, seed, spoken))) for scenario in chosen]
         if json:
             emit({"served": rows})
         else:
@@ -84,7 +98,20 @@ def lab(
             time.sleep(0.2)
 
 
-def _served(scenario: Scenario, served: Served) -> dict[str, Any]:
+def _serving(
+    scenario: Scenario | VideoScenario, seed: int, spoken: Dialect | Literal["films"]
+) -> contextlib.AbstractContextManager[Served]:
+    """Films of the lab are unsigned: signing needs libraries that it does not have."""
+    if isinstance(scenario, VideoScenario):
+        return serve_world(VideoWorld(scenario, seed))
+    return serve(scenario, seed, dialect=_dialect(spoken))
+
+
+def _known(spoken: Dialect | Literal["films"]) -> dict[str, Any]:
+    return dict(VIDEO_SCENARIOS) if spoken == FILMS else dict(scenarios_in(_dialect(spoken)))
+
+
+def _served(scenario: Scenario | VideoScenario, served: Served) -> dict[str, Any]:
     return {
         "scenario": scenario.name,
         "dialect": served.world.dialect,
@@ -96,8 +123,8 @@ def _served(scenario: Scenario, served: Served) -> dict[str, Any]:
     }
 
 
-def _scenario(name: str, dialect: Dialect = "anthropic") -> Scenario:
-    known = scenarios_in(dialect)
+def _scenario(name: str, dialect: Dialect | Literal["films"] = "anthropic") -> Any:  # noqa: ANN401  of either table
+    known = _known(dialect)
     if name not in known:
         raise UsageError(
             f"no scenario {name[:60]!r} in {dialect}", next_step=f"relay-audit lab --list --dialect {dialect}"
@@ -108,5 +135,5 @@ def _scenario(name: str, dialect: Dialect = "anthropic") -> Scenario:
 def _dialect(name: str) -> Dialect:
     known: Dialect | None = next((spoken for spoken in DIALECTS if spoken == name), None)
     if known is None:
-        raise UsageError(f"the lab does not speak {name[:40]!r}", next_step=f"--dialect {' | '.join(DIALECTS)}")
+        raise UsageError(f"the lab does not speak {name[:40]!r}", next_step=f"--dialect {' | '.join(SPOKEN)}")
     return known

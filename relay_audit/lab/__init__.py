@@ -7,11 +7,27 @@ as recorded facts say; what is known only from reading a relay program's source 
 from relay_audit.lab.gpt_scenarios import DIALECTS, Dialect, scenarios_in
 from relay_audit.lab.knobs import Knobs
 from relay_audit.lab.scenarios import SCENARIOS, Scenario
-from relay_audit.lab.server import Served, serve
+from relay_audit.lab.server import Served, serve, serve_world
+from relay_audit.lab.video_scenarios import VIDEO_SCENARIOS, VideoScenario
+from relay_audit.lab.video_world import VideoWorld
 from relay_audit.lab.wire import HttpAnswer, HttpRequest
 from relay_audit.lab.world import Arrival, World
 
 __all__ = [
-    "DIALECTS", "SCENARIOS", "Arrival", "Dialect", "HttpAnswer", "HttpRequest", "Knobs", "Scenario", "Served", "World",
-    "scenarios_in", "serve",
+    "DIALECTS",
+    "SCENARIOS",
+    "VIDEO_SCENARIOS",
+    "Arrival",
+    "Dialect",
+    "HttpAnswer",
+    "HttpRequest",
+    "Knobs",
+    "Scenario",
+    "Served",
+    "VideoScenario",
+    "VideoWorld",
+    "World",
+    "scenarios_in",
+    "serve",
+    "serve_world",
 ]  # fmt: skip

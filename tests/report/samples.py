@@ -499,7 +499,7 @@ SAMPLE_VALUES: dict[str, Any] = {
     "count": 3,
     "rows": 1000,
     "waited_s": 60,
-    "untrusted_table": ["480p 5 s: 0.5 / 0 / 0.5 / ×0.9", HOSTILE],
+    "table": ["480p 5 s: 0.5 / 0 / 0.5 / ×0.9", "720p 5 s: –"],
     "signed": "by_the_vendor",
     "what": ["task_time", "usage"],
     "wrapped": ["task_id"],
