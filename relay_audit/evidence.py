@@ -52,6 +52,10 @@ class TargetFacts(Frozen):
     """What the buyer really paid for how many site dollars. Internal."""
     cny_per_usd: Rate | None = None
     """The buyer's exchange rate, with its date and source."""
+    since: str = ""
+    """The earlier run this one repeats; internal."""
+    since_findings: tuple[str, ...] = ()
+    """The findings of that run that are tested again; empty where all of it is repeated."""
     baseline_sources: tuple[str, ...] = ()
     """Who vouches for the rows of the buyer's baselines file, and when they were seen."""
 
@@ -112,6 +116,8 @@ class Evidence(Frozen):
     balance: tuple[BalanceReading, ...] = ()
     usage: tuple[UsageReading, ...] = ()
     rates: tuple[RateReading, ...] = ()
+    libraries: dict[str, str] = Field(default_factory=dict)
+    """Versions on which facts of this run depend, as they were on its day."""
     replies: tuple[VendorAnswer, ...] = ()
     withdrawn: tuple[Withdrawal, ...] = ()
     archive_digest: str = ""

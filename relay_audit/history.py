@@ -162,6 +162,7 @@ class History:
             balance=tuple(self.balance),
             usage=tuple(self.usage),
             rates=tuple(self.rates),
+            libraries=self.libraries,
             replies=tuple(self.replies),
             withdrawn=tuple(self.withdrawn),
             prices=tuple(self.prices),

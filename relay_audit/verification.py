@@ -15,10 +15,11 @@ from pathlib import Path
 from typing import get_args
 
 from relay_audit.archive.chain import Problem
-from relay_audit.audit import Judgement, judge, recorded_judgement
 from relay_audit.errors import LeakRefused, RelayAuditError, StoreError
 from relay_audit.events import Event
 from relay_audit.filing import report_bytes
+from relay_audit.judgement import Judgement, evidence_withheld, judge, judged_again, recorded_judgement
+from relay_audit.library import archived_library
 from relay_audit.replay import History, replay, withheld_in
 from relay_audit.report.render import Audience, Format
 from relay_audit.store import Store
@@ -59,7 +60,7 @@ def verify_run(store: Store, reports: list[Path], environ: Mapping[str, str]) ->
     except (RelayAuditError, ValueError, KeyError, TypeError) as error:
         result.problems.append(Problem("not_a_run", {"what": type(error).__name__}))
         return result
-    _judgement(store, judgement, result)
+    _judgement(history, result)
     known = {e.payload.get("sha256", ""): e for e in events if e.type == "artifact.created"}
     for path in [*sorted(p for p in store.reports.iterdir() if p.is_file() and p.name[0] != "."), *reports]:
         _report(path, history, judgement, known, environ, result)
@@ -98,15 +99,14 @@ def _blobs(store: Store, events: list[Event], result: Verified) -> None:
         result.notes.append(Problem("withheld", {"n": str(len(gone))}))
 
 
-def _judgement(store: Store, judgement: Judgement, result: Verified) -> None:
+def _judgement(history: History, result: Verified) -> None:
     """The findings that were recorded follow from the evidence; a newer program may see more, which is said."""
-    kept = recorded_judgement(store)
-    if kept is not None and _plain(kept[0]) != _plain(judgement.findings):
+    library = archived_library(history)
+    kept = recorded_judgement(history.store, library.digest)
+    if kept is None or evidence_withheld(history):
+        return
+    if kept[0] != judged_again(history, library).findings:
         result.notes.append(Problem("judged_differently"))
-
-
-def _plain(findings: object) -> str:
-    return repr(findings)
 
 
 def _report(

@@ -9,16 +9,18 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
+from decimal import Decimal
 from typing import Any
 
 from relay_audit.archive.trail import sealed_in, server_copies
-from relay_audit.audit import Judgement, archived_library, judge, load_library
 from relay_audit.catalog import KNOWLEDGE, PROBES
 from relay_audit.errors import UsageError
 from relay_audit.events import Event
 from relay_audit.evidence import SCHEMA_VERSION, Evidence
 from relay_audit.finding import Finding
 from relay_audit.fingerprint import Knowledge
+from relay_audit.judgement import Judgement, judge
+from relay_audit.library import archived_library, load_library
 from relay_audit.manifest import (
     BLOBS,
     DERIVED,
@@ -33,14 +35,16 @@ from relay_audit.manifest import (
 )
 from relay_audit.replay import History, replay
 from relay_audit.report.catalogue import Catalogue
-from relay_audit.report.figures import conduct_of, money_of, relay_price
+from relay_audit.report.figures import conduct_of, money_of, real_costs, relay_price, surplus_of
 from relay_audit.report.side_by_side import stamp
 from relay_audit.store import Store
 from relay_audit.words import Bilingual, Lang, canonical
 
 SHOWN_TO_VENDOR = ("plan.created", "exchange.recorded")
 """Events whose blob goes into the vendor's edition; what other blobs hold of use to him is derived."""
-NOT_FOR_VENDOR = frozenset({"name", "needs", "conflict", "baseline_sources", "paid", "cny_per_usd"})
+NOT_FOR_VENDOR = frozenset(
+    {"name", "needs", "conflict", "baseline_sources", "paid", "cny_per_usd", "since", "since_findings"}
+)
 """Fields of the target's facts that are the buyer's own business."""
 TOMBSTONE = "taken away later"
 
@@ -119,10 +123,27 @@ def _derived(judgement: Judgement) -> dict[str, Any]:
             "coverage": [row.model_dump(mode="json") for row in judgement.coverage],
             "conduct": vars(conduct_of(evidence)),
             "charged": charged,
+            "real_costs": _real_costs(judgement),
         },
         "log": [row.model_dump(mode="json", by_alias=True) for row in evidence.own_rows()],
         "prices": price.model_dump(mode="json") if price else {},
     }
+
+
+def _real_costs(judgement: Judgement) -> list[dict[str, str]]:
+    """What input really costs at some sizes of call, where a surplus was found: (own × slope + offset) ÷ own."""
+    surplus = surplus_of(judgement.findings)
+    rows = real_costs(judgement.evidence, surplus) if surplus else ()
+    if surplus is None:
+        return []
+    return [
+        {
+            "tokens_per_call": str(row.tokens_per_call),
+            "factor": str(surplus.slope + Decimal(surplus.offset) / row.tokens_per_call),
+            "price": str(row.price),
+        }
+        for row in rows
+    ]
 
 
 def _shared(finding: Finding) -> dict[str, Any]:

@@ -13,12 +13,10 @@ import typer
 
 from relay_audit import audit
 from relay_audit.checkup import capabilities, leaks, stale
-from relay_audit.cli import options, screens
-from relay_audit.cli.console import emit, language, say
+from relay_audit.cli import options
+from relay_audit.cli.console import emit, say
 from relay_audit.cli.flow import Invocation
-from relay_audit.cli.terminal import coloured, summary
 from relay_audit.clock import SystemClock
-from relay_audit.errors import UsageError
 from relay_audit.recorder import Recorder
 from relay_audit.replay import replay
 from relay_audit.store import Store, locate
@@ -46,25 +44,6 @@ def show_quote(recorder: Recorder, call: Invocation, details: dict[str, Any], *,
     for body in bodies:
         emit(body)
     say(f"-> {details['approve_cmd']}\n   {details['then']}", sys.stdout)
-
-
-def assess(
-    run: options.RunId,
-    knowledge: Annotated[
-        str, typer.Option("--knowledge", metavar="archived|current", help="Whose knowledge judges.")
-    ] = "archived",
-    lang: options.LangOption = None,
-    json: options.Json = False,
-) -> None:
-    """Judge a stored run again; nothing is sent."""
-    if knowledge not in ("archived", "current"):
-        raise UsageError("--knowledge is archived or current", next_step="archived reproduces the run's own judgement")
-    chosen = language(lang, os.environ)
-    with opened(run) as store:
-        judgement = audit.judge(store, current=knowledge == "current")
-    emit(screens.short_object(judgement, chosen, {})) if json else say(
-        summary(judgement, chosen, {}, colour=coloured(os.environ)), sys.stdout
-    )
 
 
 def doctor(

@@ -14,7 +14,9 @@ from relay_audit import __version__
 from relay_audit.cli import (
     agents,
     calibration,
+    compare,
     detached,
+    explained,
     film,
     keep,
     laboratory,
@@ -23,6 +25,7 @@ from relay_audit.cli import (
     options,
     papers,
     permit,
+    remove,
     shelf,
     steer,
     watch,
@@ -173,12 +176,18 @@ app.command()(steer.revise)
 app.command(name="add-context")(steer.add_context)
 app.command()(watch.status)
 app.command()(watch.events)
-app.command()(look.assess)
+app.command()(compare.assess)
 app.command()(papers.report)
 app.command()(look.doctor)
 app.command()(keep.verify)
 app.command()(keep.export)
 app.command(name="import")(keep.import_)
+app.command(name="explain")(explained.explain_finding)
+app.command()(compare.diff)
+app.command()(compare.history)
+app.command()(compare.answer)
+app.command(name="withhold")(remove.withhold_blob)
+app.command()(remove.purge)
 app.command()(film.media)
 app.command()(film.pin)
 app.command()(calibration.calibrate)
