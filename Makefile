@@ -41,6 +41,9 @@ lint: $(STAMP)-dev
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
+	$(BIN)/agentskills validate skills/relay-audit
+	$(BIN)/agnix skills
+	$(BIN)/zizmor --offline --no-progress --quiet --min-severity low .github action.yml examples/ci/github-nightly.yml
 
 docs: $(STAMP)-dev
 	$(BIN)/python -m relay_audit.schema --write

@@ -32,6 +32,8 @@ from relay_audit.lab import (
 from relay_audit.target import Target, target_from
 from relay_audit.workspace import Workspace
 
+PORTS_EACH = 3
+"""Ports of one scenario: relay, official, and where redirects lead."""
 DEMO = "hidden_508"
 FILMS: Literal["films"] = "films"
 SPOKEN = (*DIALECTS, FILMS)
@@ -71,6 +73,9 @@ def lab(
     dialect: Annotated[
         str, typer.Option("--dialect", metavar="NAME", help=f"The wire format: {', '.join(SPOKEN)}.")
     ] = "anthropic",
+    port: Annotated[
+        int, typer.Option("--port", metavar="N", min=0, max=65_000, help="The first relay's port; the rest follow it.")
+    ] = 0,
     seconds: Annotated[int, typer.Option("--seconds", help="Serve so long; 0 until interrupted.")] = 0,
     json: options.Json = False,
 ) -> None:
@@ -88,7 +93,15 @@ def lab(
     usual = ["film_original", "film_restored"] if spoken == FILMS else ["honest", DEMO]
     chosen = [_scenario(name, spoken) for name in scenarios or usual]
     with contextlib.ExitStack() as stack:
-        rows = [_served(scenario, stack.enter_context(_serving(scenario, seed, spoken))) for scenario in chosen]
+        rows = []
+        for number, scenario in enumerate(chosen):
+            first = port and port + number * PORTS_EACH
+            try:
+                served = stack.enter_context(_serving(scenario, seed, spoken, first))
+            except OSError as error:
+                why = f"port {first} cannot be used: {error.strerror}"
+                raise UsageError(why, next_step="another --port, or none: free ones are taken") from None
+            rows.append(_served(scenario, served))
         if json:
             emit({"served": rows})
         else:
@@ -99,12 +112,12 @@ def lab(
 
 
 def _serving(
-    scenario: Scenario | VideoScenario, seed: int, spoken: Dialect | Literal["films"]
+    scenario: Scenario | VideoScenario, seed: int, spoken: Dialect | Literal["films"], port: int
 ) -> contextlib.AbstractContextManager[Served]:
     """Films of the lab are unsigned: signing needs libraries that it does not have."""
     if isinstance(scenario, VideoScenario):
-        return serve_world(VideoWorld(scenario, seed))
-    return serve(scenario, seed, dialect=_dialect(spoken))
+        return serve_world(VideoWorld(scenario, seed), port=port)
+    return serve(scenario, seed, dialect=_dialect(spoken), port=port)
 
 
 def _known(spoken: Dialect | Literal["films"]) -> dict[str, Any]:

@@ -58,6 +58,10 @@ class Served:
         return self.world.log.own_rows() if self.world.log else []
 
 
+PORTS: tuple[Side, ...] = ("relay", "official", "elsewhere")
+"""In the order of their ports, where they are given."""
+
+
 @contextlib.contextmanager
 def serve(
     scenario: Scenario | str,
@@ -66,18 +70,22 @@ def serve(
     *,
     pace: float = 1.0,
     dialect: Dialect = "anthropic",
+    port: int = 0,
 ) -> Iterator[Served]:
     """Runs a scenario until the block ends. `clock` gives Unix seconds to ids, dates, log and limiter; waits on the
-    wire are real and multiplied by `pace`."""
-    with serve_world(World(scenario, seed, clock or time.time, dialect), pace=pace) as served:
+    wire are real and multiplied by `pace`. With a `port` the relay has it, the official side the next one, and the
+    place that redirects lead to the one after; raises OSError when one is taken."""
+    with serve_world(World(scenario, seed, clock or time.time, dialect), pace=pace, port=port) as served:
         yield served
 
 
 @contextlib.contextmanager
-def serve_world(world: World | VideoWorld, *, pace: float = 1.0) -> Iterator[Served]:
+def serve_world(world: World | VideoWorld, *, pace: float = 1.0, port: int = 0) -> Iterator[Served]:
     """The same for a world that is there already."""
     with contextlib.ExitStack() as stack:
-        servers: dict[Side, LabServer] = {side: stack.enter_context(LabServer(side)) for side in _sides(world)}
+        servers: dict[Side, LabServer] = {
+            side: stack.enter_context(LabServer(side, port and port + PORTS.index(side))) for side in _sides(world)
+        }
         silent = stack.enter_context(socket.socket()) if "relay" not in servers else None
         served = Served(
             world=world,
@@ -112,8 +120,8 @@ class LabServer(http.server.ThreadingHTTPServer):
     daemon_threads = True
     block_on_close = False
 
-    def __init__(self, side: Side) -> None:
-        super().__init__((LOOPBACK, 0), Handler)
+    def __init__(self, side: Side, port: int = 0) -> None:
+        super().__init__((LOOPBACK, port), Handler)
         self.side: Side = side
         self.served: Served | None = None
 
