@@ -33,7 +33,7 @@ def exit_code(
         codes.append(2)
     if evidence.status == "cancelled":
         codes.append(5)
-    if fail_on != "none" and any(_counts(finding, fail_on) for finding in findings):
+    if fail_on != "none" and any(counts(finding, fail_on) for finding in findings):
         codes.append(1)
     if _unfinished(evidence) or (
         verdict.verdict == "inconclusive" and not allow_inconclusive and not _left_out_by_choice(coverage)
@@ -44,12 +44,13 @@ def exit_code(
 
 def media_exit_code(findings: tuple[Finding, ...], fail_on: FailOn, *, settled: bool) -> int:
     """For one local file: 1 for a difference that counts, 4 where nothing was found that says anything either way."""
-    if fail_on != "none" and any(_counts(finding, fail_on) for finding in findings):
+    if fail_on != "none" and any(counts(finding, fail_on) for finding in findings):
         return 1
     return 0 if settled else 4
 
 
-def _counts(finding: Finding, fail_on: Severity) -> bool:
+def counts(finding: Finding, fail_on: Severity) -> bool:
+    """Whether a finding is a difference at or above a threshold."""
     return finding.outcome == "mismatch" and SEVERITIES.index(finding.severity) >= SEVERITIES.index(fail_on)
 
 

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import datetime as dt
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from decimal import Decimal
 from typing import Literal
 
@@ -39,9 +39,8 @@ class Night(Frozen):
     """Accusations of that night, confirmed or not."""
     checks: tuple[int, ...] = ()
     """Checks that ran to a result."""
-    at_most: Decimal = Decimal(0)
-    lines: dict[str, Decimal] = Field(default_factory=dict)
-    """What each line of the quote could cost at most, for the next night's comparison."""
+    prices: dict[str, Decimal] = Field(default_factory=dict)
+    """Unit prices of the quote, for the next night's comparison; amounts differ with the wording of every run."""
 
 
 class Watch(Frozen):
@@ -77,8 +76,7 @@ class Seen:
     checks: tuple[int, ...]
     causes: Mapping[str, str]
     """By code, whose change brought it up; a code that is missing is the relay's."""
-    at_most: Decimal = Decimal(0)
-    lines: Mapping[str, Decimal] | None = None
+    prices: Mapping[str, Decimal] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -131,13 +129,13 @@ def morning_after(watch: Watch, seen: Seen) -> Morning:
     )
 
 
-def dearer(watch: Watch, at_most: Decimal, lines: Mapping[str, Decimal]) -> dict[str, tuple[Decimal, Decimal]]:
-    """Lines of the quote whose at-most differs from the last night's: then, now. Empty where nothing is known."""
-    last = next((night for night in reversed(watch.nights) if night.lines), None)
-    if last is None or last.at_most == at_most:
+def dearer(watch: Watch, prices: Mapping[str, Decimal]) -> dict[str, tuple[Decimal, Decimal]]:
+    """Unit prices that are not the last night's: then, now. Empty where nothing is known of either."""
+    last = next((night for night in reversed(watch.nights) if night.prices), None)
+    if last is None or not prices:
         return {}
-    names = sorted({*last.lines, *lines})
-    pairs = {name: (last.lines.get(name, Decimal(0)), lines.get(name, Decimal(0))) for name in names}
+    names = sorted({*last.prices, *prices})
+    pairs = {name: (last.prices.get(name, Decimal(0)), prices.get(name, Decimal(0))) for name in names}
     return {name: pair for name, pair in pairs.items() if pair[0] != pair[1]}
 
 
@@ -154,6 +152,6 @@ def _looked_again(code: str, seen: Seen) -> bool:
 def _with(watch: Watch, seen: Seen, state: NightState, codes: tuple[str, ...], open_: tuple[str, ...]) -> Watch:
     night = Night(
         date=seen.date, run=seen.run, state=state, codes=tuple(sorted(set(codes))), checks=seen.checks,
-        at_most=seen.at_most, lines=dict(seen.lines or {}),
+        prices=dict(seen.prices),
     )  # fmt: skip
     return Watch(nights=(*watch.nights, night)[-KEPT:], open=open_)

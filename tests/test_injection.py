@@ -86,10 +86,16 @@ def everywhere_else(request: HttpRequest, answer: HttpAnswer, text: str) -> Http
     return answer
 
 
-PLACES: dict[str, Change] = {"answers, log, prices, status, headers": everywhere_else, "refusals": refused, "model": named}
+PLACES: dict[str, Change] = {
+    "answers, log, prices, status, headers": everywhere_else,
+    "refusals": refused,
+    "model": named,
+}
 
 
-def audited(change: Change, text: str, place: Path, monkeypatch, capsys) -> tuple[dict[str, Any], list[tuple[str, str]]]:
+def audited(
+    change: Change, text: str, place: Path, monkeypatch, capsys
+) -> tuple[dict[str, Any], list[tuple[str, str]]]:
     """The last object of a run on that relay, and what every command put on stdout and stderr."""
     place.mkdir()
     monkeypatch.chdir(place)
@@ -106,9 +112,12 @@ def audited(change: Change, text: str, place: Path, monkeypatch, capsys) -> tupl
 
     with serve("hidden_508", seed=3, pace=0) as served:
         inner = served.world.handle
-        monkeypatch.setattr(
-            served.world, "handle", lambda side, request: change(request, inner(side, request), text) if side == "relay" else inner(side, request)
-        )
+
+        def handle(side, request):
+            answer = inner(side, request)
+            return change(request, answer, text) if side == "relay" else answer
+
+        monkeypatch.setattr(served.world, "handle", handle)
         monkeypatch.setenv("RELAY_KEY", served.relay_key)
         monkeypatch.setenv("OFFICIAL_KEY", served.official_key)
         line = (

@@ -120,13 +120,12 @@ def test_the_file_stays_small():
     assert Watch.model_validate_json(last.watch.model_dump_json()) == last.watch
 
 
-def test_a_changed_price_is_shown_line_by_line():
-    seen = Seen(START, "r", True, (), (2,), {}, Decimal("0.30"), {"a": Decimal("0.10"), "b": Decimal("0.20")})
+def test_a_changed_price_is_shown_by_itself():
+    seen = Seen(START, "r", True, (), (2,), {}, {"relay input": Decimal(2), "relay output": Decimal(10)})
     watch = morning_after(Watch(), seen).watch
-    assert dearer(watch, Decimal("0.30"), seen.lines or {}) == {}
-    now = {"a": Decimal("0.10"), "b": Decimal("0.25"), "c": Decimal("0.05")}
-    assert dearer(watch, Decimal("0.40"), now) == {
-        "b": (Decimal("0.20"), Decimal("0.25")),
-        "c": (Decimal(0), Decimal("0.05")),
+    assert dearer(watch, seen.prices) == {}
+    assert dearer(watch, {"relay input": Decimal(4), "relay output": Decimal(10)}) == {
+        "relay input": (Decimal(2), Decimal(4))
     }
-    assert dearer(Watch(), Decimal(1), now) == {}
+    assert dearer(watch, {}) == {}
+    assert dearer(Watch(), seen.prices) == {}

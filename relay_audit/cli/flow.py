@@ -7,15 +7,16 @@ import os
 import sys
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
 from relay_audit import audit
 from relay_audit.audit import Library
-from relay_audit.cli import screens
+from relay_audit.cli import nightly, screens
 from relay_audit.cli.console import ProgressLine, emit, interactive, say
+from relay_audit.cli.nightly import Night
 from relay_audit.cli.permit import advance_of, month_refusal
 from relay_audit.cli.terminal import coloured, summary
 from relay_audit.clock import Clock, SystemClock
@@ -57,6 +58,8 @@ class Invocation:
     space: Workspace = field(default_factory=lambda: workspace(os.environ, Path.cwd()))
     hand_over: Callable[[Path, Invocation], int] | None = None
     """What sends an approved run instead of this process (`--detach`)."""
+    night: Night = field(default_factory=Night)
+    """What was accepted, and the file between two nights."""
     place: Place | None = None
     """Where the target file names what is under test."""
     limits: Limits | None = None
@@ -74,16 +77,22 @@ class Invocation:
 
 def run_targets(targets: list[Target], call: Invocation) -> int:
     """One run each; the exit code is the gravest."""
-    return worst([_guarded(lambda target=target: run_one(target, call), call) for target in targets])  # type: ignore[misc]
+    return worst([_guarded(target, call) for target in targets])
 
 
-def _guarded(work: Callable[[], int], call: Invocation) -> int:
-    """A target that cannot be audited says why in its own object and leaves the others their turn."""
+def _guarded(target: Target, call: Invocation) -> int:
+    """A target that cannot be audited says why in its own object and leaves the others their turn. On a watched line an
+    unfinished night is counted, and excused up to the third in a row."""
     try:
-        return work()
+        return run_one(target, call)
     except RelayAuditError as error:
+        code = error.exit_code
+        if code == Unfinished.exit_code and call.night.watch is not None:
+            quiet = nightly.silent(target, str(error.details.get("run_id", "")), call.night, call.clock, call.lang)
+            error.details.update(quiet.fields)
+            code = 0 if call.allow_inconclusive and not quiet.alarm else code
         report_error(error, as_json=call.as_json)
-        return error.exit_code
+        return code
 
 
 def report_error(error: RelayAuditError, *, as_json: bool) -> None:
@@ -95,11 +104,17 @@ def report_error(error: RelayAuditError, *, as_json: bool) -> None:
 
 def run_one(target: Target, call: Invocation) -> int:
     with begun(target, call) as (recorder, connections, library, quote):
-        if not free_of_charge(recorder, quote) and not approved(recorder, quote, call):
-            raise approval_needed(recorder, quote)
-        if call.hand_over is None:
-            return send_and_report(recorder, connections, library, call)
-    return call.hand_over(recorder.store.path, call)
+        spent = call.night.watch is not None and not call.free_only and month_refusal(recorder, call.space)
+        if spent:
+            call.notice("month_spent", {})
+        else:
+            if not free_of_charge(recorder, quote) and not approved(recorder, quote, call):
+                raise approval_needed(recorder, quote, nightly.last_quote(target, call.night, quote))
+            if call.hand_over is None:
+                return send_and_report(recorder, connections, library, call)
+    if spent:  # a watched line whose month is spent is still looked at, free of charge
+        return run_one(target, replace(call, free_only=True))
+    return call.hand_over(recorder.store.path, call) if call.hand_over else 0
 
 
 def free_of_charge(recorder: Recorder, quote: Quote) -> bool:
@@ -186,8 +201,11 @@ def approved(recorder: Recorder, quote: Quote, call: Invocation) -> bool:
     return True
 
 
-def approval_needed(recorder: Recorder, quote: Quote) -> ApprovalNeeded:
-    """The exit-3 object: the quote, the command that approves it, the question for a person."""
+def approval_needed(
+    recorder: Recorder, quote: Quote, dearer: Mapping[str, tuple[Decimal, Decimal]] | None = None
+) -> ApprovalNeeded:
+    """The exit-3 object: the quote, the command that approves it, the question for a person. `dearer`: lines that cost
+    another amount than on the night before (then, now)."""
     run = recorder.store.run_id
     command = f"relay-audit approve {run} --quote {quote.digest} --max-usd {money(quote.at_most)}"
     details: dict[str, Any] = {
@@ -206,6 +224,8 @@ def approval_needed(recorder: Recorder, quote: Quote) -> ApprovalNeeded:
         "ask_user": screens.ask_user(recorder.history.evidence()),
         "reveals": screens.reveals(recorder.history.evidence()),
     }
+    if dearer:
+        details["quote_diff"] = {name: [money(then), money(now)] for name, (then, now) in dearer.items()}
     if recorder.history.facts.conflict:
         details["conflict"] = recorder.history.facts.conflict
     return ApprovalNeeded("the quote waits for approval; nothing was spent", next_step=command, details=details)
@@ -285,10 +305,11 @@ def conclude(recorder: Recorder, call: Invocation) -> int:
     judgement = audit.judge(recorder.store)
     if recorder.history.status == "completed":
         audit.record_judgement(recorder, judgement)
+    night = nightly.settle(judgement, recorder.history.target, call.night, call.fail_on, call.clock, call.lang)
     codes = [
         exit_code(
-            judgement.evidence, judgement.findings, judgement.coverage, judgement.verdict, call.fail_on,
-            allow_inconclusive=call.allow_inconclusive,
+            judgement.evidence, night.counted, judgement.coverage, judgement.verdict, call.fail_on,
+            allow_inconclusive=call.allow_inconclusive and not night.alarm,
         )
     ]  # fmt: skip
     paths: dict[str, Path] = {}
@@ -298,7 +319,10 @@ def conclude(recorder: Recorder, call: Invocation) -> int:
         report_error(refusal, as_json=False)
         codes.append(refusal.exit_code)
     if call.as_json:
-        emit(screens.short_object(judgement, call.lang, paths))
+        emit({**screens.short_object(judgement, call.lang, paths), **night.fields})
     else:
-        say(summary(judgement, call.lang, paths, colour=coloured(call.environ)), sys.stdout)
+        said = summary(judgement, call.lang, paths, colour=coloured(call.environ))
+        say(said + (f"
+
+{night.text}" if night.text else ""), sys.stdout)
     return worst(codes)

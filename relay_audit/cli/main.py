@@ -12,6 +12,7 @@ from typer.exceptions import TyperException
 
 from relay_audit import __version__
 from relay_audit.cli import (
+    accept,
     agents,
     calibration,
     compare,
@@ -32,6 +33,7 @@ from relay_audit.cli import (
 )
 from relay_audit.cli.console import emit, interactive, language, prepare_streams, say
 from relay_audit.cli.flow import Invocation, approval_needed, begun, report_error, run_targets
+from relay_audit.cli.nightly import Night, accepted_from
 from relay_audit.cli.options import amount, key_from, permissions, place_of, severity, targets_from
 from relay_audit.errors import EXIT_CODES, Interrupted, RelayAuditError
 from relay_audit.owner import check_owner
@@ -89,6 +91,8 @@ def run(
     baselines: options.BaselinesFile = None,
     fail_on: options.FailOnOption = "medium",
     allow_inconclusive: options.AllowInconclusive = False,
+    baseline: options.Accepting = None,
+    watch: options.WatchFile = None,
     expect_plan: options.ExpectPlan = "",
     detach: options.Detach = False,
     no_input: options.NoInput = False,
@@ -112,6 +116,7 @@ def run(
         allow_inconclusive=allow_inconclusive, hand_over=detached.hand_over if detach else None,
         place=place_of(target),
     )  # fmt: skip
+    call.night = Night(accepted_from(baseline, call.space, call.clock) if baseline else None, watch)
     call.permissions = permissions(
         allow_origin, allow_official_key_to, private=allow_private, key=key, may_ask=call.may_ask
     )
@@ -190,6 +195,7 @@ app.command(name="withhold")(remove.withhold_blob)
 app.command()(remove.purge)
 app.command()(film.media)
 app.command()(film.pin)
+calibration.baseline.command()(accept.write)
 app.command()(calibration.calibrate)
 app.command()(laboratory.demo)
 app.command()(laboratory.lab)

@@ -86,6 +86,18 @@ PricesFile = Annotated[
     Path | None,
     typer.Option("--prices", metavar="FILE", help="Your own prices; they outrank every list.", show_default=False),
 ]
+Accepting = Annotated[
+    str | None,
+    typer.Option(
+        "--baseline", metavar="FILE|RUN", help="What is known and accepted does not count.", show_default=False
+    ),
+]
+WatchFile = Annotated[
+    Path | None,
+    typer.Option(
+        "--watch", metavar="FILE", help="Kept between nights: confirm before alarm, notice silence.", show_default=False
+    ),
+]
 FailOnOption = Annotated[
     str, typer.Option("--fail-on", metavar="none|low|medium|high|critical", help="Exit 1 from this severity on.")
 ]

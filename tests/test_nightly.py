@@ -1,0 +1,157 @@
+"""`--baseline`, `--watch` and `baseline write` at the command line; and half a year of nights on one line."""
+
+from __future__ import annotations
+
+import datetime as dt
+import json
+import random
+import shlex
+import sys
+import tomllib
+from decimal import Decimal
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from relay_audit.cli.main import main
+from relay_audit.cli.nightly import Night, settle, silent
+from relay_audit.lab import World, serve
+from tests.audits import OFFICIAL, RELAY, TestClock, in_process, target_for
+
+FREE = "--max-usd 1 --no-input --json"
+
+
+@pytest.fixture
+def command(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path) -> Any:
+    monkeypatch.chdir(tmp_path)
+
+    def run(line: str) -> tuple[int, dict[str, Any]]:
+        monkeypatch.setattr(sys, "argv", ["relay-audit", *shlex.split(line)])
+        with pytest.raises(SystemExit) as ended:
+            main()
+        lines = [row for row in capsys.readouterr().out.splitlines() if row.startswith("{")]
+        return int(ended.value.code or 0), json.loads(lines[-1]) if lines else {}
+
+    return run
+
+
+@pytest.fixture
+def line(monkeypatch: pytest.MonkeyPatch) -> Any:
+    """The command line of an audit of what is served, with checks 1 and 2."""
+
+    def of(served: Any) -> str:
+        monkeypatch.setenv("RELAY_KEY", served.relay_key)
+        monkeypatch.setenv("OFFICIAL_KEY", served.official_key)
+        return (
+            f"run --base-url {served.relay_url} --model claude-sonnet-5-5 --claim anthropic --checks 1,2,6 "
+            f"--official-key-env OFFICIAL_KEY --official-base-url {served.official_url} {FREE}"
+        )
+
+    return of
+
+
+def test_what_was_accepted_no_longer_fails_and_what_has_grown_does(command, line, tmp_path):
+    with serve("hidden_100", pace=0) as served:
+        code, result = command(line(served))
+        assert code == 1
+        code, written = command(f"baseline write {result['run_id']} -o accepted.toml --reason agreed --json")
+        assert code == 0
+        assert written["accepted"] == ["tokens.constant_surplus"]
+        code, again = command(line(served) + " --baseline accepted.toml")
+        assert code == 0
+        assert again["accepted"]["findings"] == ["F001"]
+        assert [f["code"] for f in again["findings"] if f["severity"] != "info"] == ["tokens.constant_surplus"]
+        code, _ = command(line(served) + f" --baseline {result['run_id']}")
+        assert code == 0
+    text = (tmp_path / "accepted.toml").read_text("utf-8")
+    assert served.relay_key not in text
+    assert "127.0.0.1" not in text
+    with serve("hidden_508", pace=0) as served:
+        assert command(line(served) + " --baseline accepted.toml")[0] == 1
+    past = dt.date.today() - dt.timedelta(days=1)  # noqa: DTZ011  the command's own clock is the system's
+    ended = text.replace(str(tomllib.loads(text)["accepted"][0]["expires"]), past.isoformat())
+    (tmp_path / "accepted.toml").write_text(ended, "utf-8")
+    with serve("hidden_100", pace=0) as served:
+        code, result = command(line(served) + " --baseline accepted.toml")
+    assert code == 1
+    assert result["accepted"] == {"findings": [], "ended": ["tokens.constant_surplus"]}
+
+
+def test_a_new_accusation_waits_one_night_and_an_unreachable_line_three(command, line, tmp_path):
+    with serve("hidden_508", pace=0) as served:
+        whole = line(served) + " --watch nights/watch.json --allow-inconclusive"
+        code, first = command(whole)
+        assert (code, first["night"]["state"]) == (0, "unconfirmed")
+        assert first["night"]["issue"]["action"] == "none"
+        code, second = command(whole)
+        assert (code, second["night"]["state"]) == (1, "confirmed")
+        assert second["night"]["issue"]["action"] == "open"
+        assert "tokens.constant_surplus" in second["night"]["issue"]["body"]
+    codes = [command(whole) for _ in range(4)]  # nobody listens any more
+    assert [code for code, _ in codes] == [0, 0, 4, 4]
+    assert [result["night"]["silent_nights"] for _, result in codes] == [1, 2, 3, 4]
+    assert codes[0][1]["finding"] == "run.unreachable"
+    (tmp_path / "nights/watch.json").write_text("{}x", "utf-8")
+    code, refused = command(whole)
+    assert code == 2
+    assert "watch file" in refused["message"]
+
+
+def price(amount: str) -> None:
+    row = {"side": "relay", "input": amount, "output": "20", "source": "contract"}
+    table = "".join(f'{k} = "{v}"\n' for k, v in row.items())
+    Path("prices.toml").write_text(f'[[price]]\n{table}models = ["claude-sonnet-5-5"]\nobserved = 2026-11-29\n')
+
+
+def test_a_price_that_rose_is_said_and_beyond_the_ceiling_shown(command, line):
+    with serve("honest", pace=0) as served:
+        whole = line(served) + " --watch watch.json --prices prices.toml"
+        price("2")
+        code, first = command(whole)
+        assert code == 0, first
+        price("4")
+        code, stopped = command(whole.replace("--max-usd 1", "--max-usd 0.001"))
+        assert code == 3
+        assert stopped["quote_diff"] == {"relay input": ["2", "4"]}
+        code, told = command(whole)
+    assert code == 0
+    assert told["night"]["prices"] == stopped["quote_diff"]
+    assert "1 prices of the quote changed" in told["night"]["text"]["en"]
+
+
+@pytest.mark.deep
+def test_half_a_year_of_nights_opens_one_issue(tmp_path):
+    """Honest nights of every odd kind, drift, rotation, flakiness, an official incident, and from night 120 on one real
+    degradation: one issue, for it, within two nights. Nights without an answer never come three in a row by chance."""
+    rng = random.Random(7)
+    odd = ("honest_template_4", "honest_accounts", "honest_slow", "honest_dated_name", "honest_log_late", "honest_foreign_rows",
+           "honest_usage_extras", "honest_rewritten_chinese_errors", "honest_flaky_25", "official_incident", "official_down",
+           "honest_group_ratio", "unreachable")  # fmt: skip
+    worse, night = 120, Night(watch=tmp_path / "watch.json")
+    issues: list[tuple[int, str]] = []
+    failed: list[int] = []
+    spent = Decimal(0)
+    for day in range(180):
+        clock = TestClock(dt.datetime(2026, 6, 1, 3, tzinfo=dt.UTC) + dt.timedelta(days=day))
+        name = rng.choice(odd) if rng.random() < 0.3 else "honest"
+        if day >= worse and name not in ("unreachable", "official_down"):
+            name = "hidden_508"
+        audited = in_process(name, day, tmp_path / str(day), checks=(1, 2, 6), clock=clock)
+        target = target_for(World(name, day, clock.unix), RELAY, OFFICIAL)
+        if audited.judgement is None:
+            settled = silent(target, f"run-{day}", night, clock, "en")
+        else:
+            settled = settle(audited.judgement, target, night, "medium", clock, "en")
+            spent += audited.judgement.evidence.ledger.total("settled")
+        action = settled.fields["night"]["issue"]["action"]
+        if action in ("open", "close"):
+            issues.append((day, action))
+        if settled.counted:
+            failed.append(day)
+        assert not settled.alarm, f"night {day}"
+    assert len(issues) == 1
+    assert issues[0][1] == "open"
+    assert worse < issues[0][0] <= worse + 3
+    assert min(failed) == issues[0][0]
+    assert spent < Decimal("0.02") * 180
