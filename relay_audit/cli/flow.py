@@ -322,7 +322,5 @@ def conclude(recorder: Recorder, call: Invocation) -> int:
         emit({**screens.short_object(judgement, call.lang, paths), **night.fields})
     else:
         said = summary(judgement, call.lang, paths, colour=coloured(call.environ))
-        say(said + (f"
-
-{night.text}" if night.text else ""), sys.stdout)
+        say("\n\n".join(part for part in (said, night.text) if part), sys.stdout)
     return worst(codes)
