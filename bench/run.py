@@ -19,6 +19,8 @@ from dataclasses import dataclass, field, replace
 from decimal import Decimal
 from pathlib import Path
 
+from append import append
+
 from relay_audit.cli.flow import Invocation, run_one
 from relay_audit.cli.laboratory import demo_target
 from relay_audit.clock import SystemClock
@@ -144,6 +146,7 @@ def covered(spans: list[tuple[float, float]]) -> float:
 def main(arguments: list[str]) -> int:
     with tempfile.TemporaryDirectory() as one, tempfile.TemporaryDirectory() as two:
         figures = {"start-up": start_up(), "CPU per exchange": per_exchange(one), "wall time": wall_time(two)}
+        figures["durable append"] = append()
     if "--json" in arguments:
         print(json.dumps(figures))
         return 0

@@ -5,7 +5,6 @@ from __future__ import annotations
 import random
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
 from urllib.parse import urlsplit
 
 from relay_audit import __version__
@@ -17,7 +16,9 @@ from relay_audit.approval import refuse_imported as refuse_imported
 from relay_audit.baseline_file import rows_in, sources_of
 from relay_audit.clock import Clock
 from relay_audit.connect import Connections
+from relay_audit.context import scope_of
 from relay_audit.discovery import Knowing, discover
+from relay_audit.disk import check_filesystem
 from relay_audit.errors import ApprovalRefused, RunCancelled, TargetError, Unfinished
 from relay_audit.events import Draft
 from relay_audit.evidence import TargetFacts
@@ -47,7 +48,7 @@ from relay_audit.site_budget import SiteBudget
 from relay_audit.store import Store
 from relay_audit.target import Place, Target, at_vendor, origin_of
 from relay_audit.video_discovery import discover_films
-from relay_audit.words import canonical, money
+from relay_audit.words import canonical
 from relay_audit.workspace import Workspace
 
 AGENT_ENDPOINTS = (
@@ -73,6 +74,7 @@ def begin(
     target = at_vendor(target, pack.official_hosts)
     _check_claim(target, library)
     now = clock.now()
+    check_filesystem(space.state, variable="RELAY_AUDIT_HOME")  # what keeps two runs apart lies there
     store = Store.create(space.audits, new_run_id(now, random.SystemRandom()))
     facts = TargetFacts(
         name=target.subject.name, model=target.subject.model, official_model=target.official_model,
@@ -108,22 +110,6 @@ def begin(
     store.append_all([first, Draft("checkpoint.written", {"code": "begun"})], ts=now)
     register(space.state, store.run_id, store.path)
     return Recorder(store, clock)
-
-
-def scope_of(target: Target, facts: TargetFacts) -> dict[str, Any]:
-    """What a run may do and spend, fixed at its start; a later plan stays inside it."""
-    budget = target.budget
-    return {
-        "relay": facts.relay_origin,
-        "official": facts.official_origin,
-        "model": facts.model,
-        "group": facts.claim.group,
-        "dialect": facts.dialect,
-        "checks": list(target.audit.checks),
-        "profile": target.audit.profile,
-        "max_usd": money(budget.max_usd) if budget.max_usd is not None else "",
-        "max_usd_per_30_days": money(budget.max_usd_per_30_days) if budget.max_usd_per_30_days is not None else "",
-    }
 
 
 def _check_claim(target: Target, library: Library) -> None:

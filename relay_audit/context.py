@@ -1,12 +1,14 @@
-"""What the buyer adds to a run that lives becomes part of its target, checked as a target file is."""
+"""What a run may do, fixed at its start; and what the buyer adds while it lives, checked as a target file is."""
 
 from __future__ import annotations
 
 from typing import Any
 
+from relay_audit.evidence import TargetFacts
 from relay_audit.history import History
 from relay_audit.signals import AddContext
 from relay_audit.target import Target, at_vendor, origin_of, target_from
+from relay_audit.words import money
 
 
 def with_context(history: History, asked: AddContext) -> Target:
@@ -30,4 +32,20 @@ def official_facts(history: History, target: Target) -> dict[str, Any]:
         "official_model": target.official_model,
         "official_is_vendor": origin in {f"https://{host}" for host in history.pack.official_hosts},
         "no_counter_reason": "" if history.pack.counter is not None else "no_counting_endpoint",
+    }
+
+
+def scope_of(target: Target, facts: TargetFacts) -> dict[str, Any]:
+    """What a run may do and spend, fixed at its start; a later plan stays inside it."""
+    budget = target.budget
+    return {
+        "relay": facts.relay_origin,
+        "official": facts.official_origin,
+        "model": facts.model,
+        "group": facts.claim.group,
+        "dialect": facts.dialect,
+        "checks": list(target.audit.checks),
+        "profile": target.audit.profile,
+        "max_usd": money(budget.max_usd) if budget.max_usd is not None else "",
+        "max_usd_per_30_days": money(budget.max_usd_per_30_days) if budget.max_usd_per_30_days is not None else "",
     }

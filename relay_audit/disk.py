@@ -18,7 +18,10 @@ if sys.platform == "darwin":
 MOUNTS = Path("/proc/self/mountinfo")
 """Where Linux says what is mounted; where it is missing, nothing is known and nothing is refused."""
 
-_NETWORK = re.compile(r"nfs\d*|cifs|smb\w*|davfs\d*|fuse\.(sshfs|davfs\d*)")
+_NETWORK = re.compile(
+    r"nfs\d*|cifs|smb\w*|ncpfs|davfs\d*|afs|ceph|lustre|gpfs|beegfs|gfs2?|ocfs2|glusterfs|orangefs"
+    r"|fuse\.(sshfs|davfs\d*|s3fs|gcsfuse|rclone|glusterfs|ceph|ceph-fuse|goofys|juicefs|blobfuse\d*|smbnetfs|curlftpfs)"
+)
 """They share files between hosts but not the memory that a write-ahead log needs; locks may be advisory or absent."""
 _OCTAL = re.compile(r"\\([0-7]{3})")
 _SYNCED = re.compile(
@@ -29,13 +32,14 @@ _SYNCED = re.compile(
 )
 
 
-def check_filesystem(path: Path, mounts: Path = MOUNTS) -> None:
-    """Refuses a network file system, where two writers could each believe that they hold the only lock."""
-    kind = _filesystem(path, mounts)
-    if kind and _NETWORK.fullmatch(kind):
+def check_filesystem(path: Path, mounts: Path = MOUNTS, variable: str = "RELAY_AUDIT_RUNS") -> None:
+    """Refuses a network file system, where two writers could each believe that they hold the only lock. `mounts` is the
+    table to read; `variable` names what moves the folder elsewhere."""
+    kind = "share" if path.drive.startswith("\\\\") else _filesystem(path, mounts)
+    if kind == "share" or _NETWORK.fullmatch(kind):
         raise UsageError(
             f"{path} is on a network file system ({kind}), which cannot keep what a run promises",
-            next_step="Keep the runs on a local disk (`--audits DIR`); copy finished reports wherever you like.",
+            next_step=f"Set {variable} to a folder on a local disk; copy finished reports wherever you like.",
         )
 
 

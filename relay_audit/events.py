@@ -225,18 +225,17 @@ class Event(Frozen):
     @classmethod
     def seal(cls, draft: Draft, *, seq: int, ts: dt.datetime, prev: str) -> Event:
         """Gives a draft its place. Raises ValueError for a payload that is not JSON, TypeError for a foreign object."""
-        unsealed = cls(
-            seq=seq,
-            ts=ts,
-            type=draft.type,
-            actor=draft.actor,
-            payload=json.loads(json.dumps(draft.payload, default=_json_form, allow_nan=False)),
-            payload_ref=draft.payload_ref,
-            redaction=EVENTS[draft.type].redaction,
-            prev=prev,
-            hash="",
-        )
-        return unsealed.model_copy(update={"hash": unsealed.computed_hash()})
+        plain: dict[str, Any] = {
+            "seq": seq,
+            "ts": timestamp(ts),
+            "type": draft.type,
+            "actor": draft.actor,
+            "payload": json.loads(_AS_JSON.encode(draft.payload)),
+            "payload_ref": draft.payload_ref,
+            "redaction": EVENTS[draft.type].redaction,
+            "prev": prev,
+        }
+        return cls(**plain | {"ts": ts}, hash=digest(plain))
 
     def computed_hash(self) -> str:
         """What `hash` has to be."""
@@ -287,6 +286,8 @@ def _json_form(value: object) -> Any:  # noqa: ANN401  JSON out
     raise TypeError(f"an event's payload cannot hold a {type(value).__name__}")
 
 
+_AS_JSON = json.JSONEncoder(default=_json_form, allow_nan=False)
+"""Made once: an append is measured against a bare row in a table."""
 _MARKDOWN = """# Events of a run
 
 Generated from `relay_audit/events.py`. A run is this list and nothing else: append-only, numbered without gaps,

@@ -44,8 +44,7 @@ def canonical(value: Any) -> bytes:  # noqa: ANN401  any JSON value
 
     A lone surrogate (a stranger's `"\\ud800"`) has no UTF-8 form and is written as the JSON escape that it came as.
     """
-    text = json.dumps(value, sort_keys=True, separators=(",", ":"), ensure_ascii=False, default=_plain)
-    return text.encode("utf-8", "backslashreplace")
+    return _CANONICAL.encode(value).encode("utf-8", "backslashreplace")
 
 
 def compact(value: Any) -> bytes:  # noqa: ANN401  any JSON value
@@ -63,6 +62,9 @@ def _plain(value: object) -> str:
     if isinstance(value, Decimal):
         return money(value)
     return str(value)
+
+
+_CANONICAL = json.JSONEncoder(sort_keys=True, separators=(",", ":"), ensure_ascii=False, default=_plain)
 
 
 def money(amount: Decimal) -> str:

@@ -23,7 +23,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
-from relay_audit import disk, filing, runs, store, transport
+from relay_audit import disk, filing, store, transport
 from relay_audit.audit import load_library
 from relay_audit.cli.main import main
 from relay_audit.report.catalogue import Catalogue
@@ -107,7 +107,9 @@ def _wrap_store(fate: Fate) -> None:
 
 def _wrap_disk(fate: Fate) -> None:
     writing = _around(fate, "write", disk.write_durably)
-    store.write_durably = runs.write_durably = disk.write_durably = writing  # type: ignore[attr-defined]
+    for module in [module for name, module in sys.modules.items() if name.startswith("relay_audit")]:
+        if hasattr(module, "write_durably"):
+            module.write_durably = writing  # type: ignore[attr-defined]
     filing.write_report = _around(fate, "report", filing.write_report)  # type: ignore[attr-defined]
     Path.replace = _around(fate, "rename", Path.replace)  # type: ignore[method-assign]
     Path.rename = _around(fate, "rename", Path.rename)  # type: ignore[method-assign]

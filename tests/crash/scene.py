@@ -87,6 +87,7 @@ class Scene:
         closed = "http://127.0.0.1:9"
         return {
             "PATH": os.environ["PATH"],
+            **{name: os.environ[name] for name in ("PYTHONPATH",) if name in os.environ},
             "HOME": str(self.home),
             "LANG": "C.UTF-8",
             "RELAY_AUDIT_HOME": str(self.home / "private"),
