@@ -52,6 +52,8 @@ class TargetFacts(Frozen):
     """What the buyer really paid for how many site dollars. Internal."""
     cny_per_usd: Rate | None = None
     """The buyer's exchange rate, with its date and source."""
+    recorded: str = ""
+    """`har` or `transcript` where nothing was sent and everything was recorded by somebody else; else empty."""
     since: str = ""
     """The earlier run this one repeats; internal."""
     since_findings: tuple[str, ...] = ()

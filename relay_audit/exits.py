@@ -11,7 +11,16 @@ from relay_audit.verdict import Verdict, core_of
 
 FailOn = Literal["none", "low", "medium", "high", "critical"]
 
-BY_CHOICE = ("free_only", "not_chosen", "declined", "not_in_this_version", "text_line")
+BY_CHOICE = (
+    "free_only",
+    "not_chosen",
+    "declined",
+    "not_in_this_version",
+    "text_line",
+    "recorded_only",
+    "recorded_without_count",
+    "recorded_without_log",
+)
 """Reasons of not running that are no failure to finish."""
 
 

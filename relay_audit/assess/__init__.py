@@ -47,7 +47,7 @@ def assess(evidence: Evidence, knowledge: Knowledge) -> tuple[tuple[Finding, ...
             found += assessor(evidence, knowledge)
         except Exception:  # noqa: BLE001  rule 18: a probe that breaks is a finding; the others still run
             found.append(finding("run.probe_error", {"assessor": name}))
-    numbered = number(_in_their_light(in_combination(_one_voice(found), evidence, knowledge)))
+    numbered = number(_vouched(_in_their_light(in_combination(_one_voice(found), evidence, knowledge)), evidence))
     return numbered, cover(evidence, numbered)
 
 
@@ -79,6 +79,13 @@ def _in_their_light(found: list[Finding]) -> tuple[Finding, ...]:
     if not any(f.code in ANOTHER_MODEL and f.outcome == "mismatch" for f in found):
         return tuple(found)
     return tuple(f.model_copy(update={"severity": "info"}) if _of_the_model(f) else f for f in found)
+
+
+def _vouched(found: tuple[Finding, ...], evidence: Evidence) -> tuple[Finding, ...]:
+    """Recorded traffic is as good as whoever recorded it: that is the basis of everything said about it."""
+    if not evidence.target.recorded:
+        return found
+    return tuple(item.model_copy(update={"basis": "recorded"}) for item in found)
 
 
 def _of_the_model(item: Finding) -> bool:

@@ -29,6 +29,7 @@ from relay_audit.cli import (
     remove,
     shelf,
     steer,
+    traffic,
     watch,
 )
 from relay_audit.cli.console import emit, interactive, language, prepare_streams, say
@@ -193,6 +194,7 @@ app.command()(compare.history)
 app.command()(compare.answer)
 app.command(name="withhold")(remove.withhold_blob)
 app.command()(remove.purge)
+app.command(name="import-traffic")(traffic.import_traffic)
 app.command()(film.media)
 app.command()(film.pin)
 calibration.baseline.command()(accept.write)

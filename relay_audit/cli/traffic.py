@@ -1,0 +1,59 @@
+"""`import-traffic`: checks on traffic that exists already. Nothing is sent and nothing is charged."""
+
+from __future__ import annotations
+
+import os
+import sys
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from relay_audit import audit
+from relay_audit.cli import options, screens
+from relay_audit.cli.console import emit, language, say
+from relay_audit.cli.terminal import coloured, summary
+from relay_audit.clock import SystemClock
+from relay_audit.exits import exit_code
+from relay_audit.recorded import read_traffic
+from relay_audit.recorded_run import record_traffic
+from relay_audit.report.catalogue import Catalogue
+from relay_audit.report.untrusted import show
+from relay_audit.workspace import workspace
+
+
+def import_traffic(
+    file: Annotated[Path, typer.Argument(metavar="FILE", help="A HAR file, or an agent's transcript (JSON lines).")],
+    claim: options.ClaimOption = "unknown",
+    model: Annotated[
+        str, typer.Option("--model", metavar="NAME", help="What was bought, where the file does not say.")
+    ] = "",
+    base_url: Annotated[str, typer.Option("--base-url", metavar="URL", help="Only calls to this address.")] = "",
+    knowledge: options.KnowledgeDir = None,
+    fail_on: options.FailOnOption = "medium",
+    allow_inconclusive: options.AllowInconclusive = False,
+    lang: options.LangOption = None,
+    json: options.Json = False,
+) -> None:
+    """Checks 1, 2 and 6 on recorded traffic, at no cost: what a gated relay allows."""
+    level = options.severity(fail_on)
+    traffic, clock = read_traffic(file, base_url), SystemClock()
+    library, space = audit.load_library(None, knowledge), workspace(os.environ, Path.cwd())
+    recorder = record_traffic(traffic, claim, model, library, space, clock.now(), clock)
+    with recorder.store as store:
+        judgement = audit.judge(store)
+        audit.record_judgement(recorder, judgement)
+    chosen = language(lang, os.environ)
+    if json:
+        emit({**screens.short_object(judgement, chosen, {}), "calls": len(traffic.calls), "left_out": traffic.left_out})
+    else:
+        words = Catalogue.load(chosen)
+        numbers = {"n": str(len(traffic.calls)), "left": str(traffic.left_out)}
+        say(words.text("traffic.taken", model=show(traffic.model, 80) or "-", **numbers), sys.stdout)
+        say(summary(judgement, chosen, {}, colour=coloured(os.environ)), sys.stdout)
+    raise typer.Exit(
+        exit_code(
+            judgement.evidence, judgement.findings, judgement.coverage, judgement.verdict, level,
+            allow_inconclusive=allow_inconclusive,
+        )
+    )  # fmt: skip
