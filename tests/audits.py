@@ -17,7 +17,7 @@ from relay_audit.clock import Clock, SystemClock
 from relay_audit.connect import Permissions, connect
 from relay_audit.errors import RelayAuditError
 from relay_audit.intake import Limits
-from relay_audit.lab import Dialect, HttpRequest, Served, World
+from relay_audit.lab import Dialect, HttpRequest, Scenario, Served, World
 from relay_audit.lab.wire import Side
 from relay_audit.recorder import Recorder
 from relay_audit.target import Target, target_from
@@ -115,7 +115,7 @@ def target_for(world: World, relay: str, official: str | None, **audit_table: An
 
 
 def in_process(
-    scenario: str,
+    scenario: str | Scenario,
     seed: int,
     home: Path,
     *,
@@ -129,7 +129,8 @@ def in_process(
     time = clock or TestClock()
     world = World(scenario, seed, time.unix, dialect)
     target = target_for(world, RELAY, OFFICIAL if official else None, **table)
-    return _audit(target, world, home / f"{scenario}-{seed}-{official}", time, library,
+    name = scenario if isinstance(scenario, str) else scenario.name
+    return _audit(target, world, home / f"{name}-{seed}-{official}", time, library,
                   inner=lambda endpoint: Door(world, endpoint.side, time))  # fmt: skip
 
 
