@@ -87,3 +87,11 @@ def _optional(answer: object, path: str) -> int | None:
     """0 for a field that is absent or null, None for one that is there and is no count."""
     value = pointer(answer, path) if path else None
     return 0 if value is None else whole_number(value)
+
+
+def is_generation(exchange: Exchange, pack: Pack) -> bool:
+    """Whether an answer 200 holds something generated, or usage: some relays put their refusals under status 200."""
+    answer = exchange.answer() if exchange.status == 200 else None
+    return isinstance(answer, dict) and (
+        pointer(answer, pack.answer.content) is not None or read_usage(exchange, pack) is not None
+    )

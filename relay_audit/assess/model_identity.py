@@ -21,6 +21,7 @@ from relay_audit.exchange import Exchange, pointer
 from relay_audit.finding import Finding
 from relay_audit.fingerprint import Knowledge, ModelFacts, canonical_model
 from relay_audit.plan import Step
+from relay_audit.usage import is_generation
 from relay_audit.words import Side, money
 
 MAKERS = re.compile(
@@ -125,10 +126,10 @@ def _planned(evidence: Evidence) -> bool:
 
 
 def _leaks(evidence: Evidence, knowledge: Knowledge) -> list[Leak]:
-    """What the answers to oversized limits say; an answer 200 says nothing here."""
+    """What the answers to oversized limits say; a generation says nothing here, a refusal under status 200 does."""
     found = []
     for _, exchange in _of_case(evidence, OVERSIZE):
-        if exchange.response is None or exchange.response.status == 200:
+        if exchange.response is None or is_generation(exchange, evidence.pack):
             continue
         text = readable(exchange.response.body)
         for row in knowledge.limits:
@@ -211,7 +212,7 @@ def _why_closed(evidence: Evidence, leaks: list[Leak]) -> str:
     sent = _of_case(evidence, OVERSIZE)
     if not sent:
         return "not_sent"
-    if any(e.status == 200 for _, e in sent):
+    if any(is_generation(e, evidence.pack) for _, e in sent):
         return "limit_not_refused"
     return "no_name_in_text" if leaks else "text_rewritten"
 

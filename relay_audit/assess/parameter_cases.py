@@ -19,6 +19,7 @@ from relay_audit.exchange import Exchange, pointer
 from relay_audit.finding import Basis, EvidenceLevel
 from relay_audit.fingerprint import Knowledge, canonical_model
 from relay_audit.plan import Step
+from relay_audit.usage import is_generation
 
 CONTROL_WINDOW = dt.timedelta(minutes=15)
 PASSING = frozenset({408, 409, 425, 429, 503, 504, *range(520, 530)})
@@ -160,9 +161,9 @@ def _said(exchange: Exchange) -> Said:
 def _illegal(step: Step, exchange: Exchange, official: Official, scene: Scene) -> Result:
     rows = scene.defaults(step.case)
     status = exchange.status or 0
-    if status == 200:
+    if status == 200 and not _is_refusal_in_disguise(exchange, scene):
         return _accepted(step, exchange, official, scene, rows)
-    said = _said(exchange)
+    said = read_refusal(status, exchange.response.body) if exchange.response else _said(exchange)
 
     def result(outcome: Outcome) -> Result:
         return Result(step, outcome, official, exchange, said, defaults=rows)
@@ -178,6 +179,12 @@ def _illegal(step: Step, exchange: Exchange, official: Official, scene: Scene) -
     if same_type or scene.is_default(rows, "status", status):
         return result("rewritten")
     return result("lost")
+
+
+def _is_refusal_in_disguise(exchange: Exchange, scene: Scene) -> bool:
+    """A whole JSON body under status 200 with neither an answer nor usage: a refusal that forgot its status."""
+    whole = isinstance(exchange.answer(), dict) and not (exchange.response and exchange.response.cut)
+    return whole and not is_generation(exchange, scene.evidence.pack)
 
 
 def _accepted(
@@ -207,7 +214,7 @@ def _legal(step: Step, exchange: Exchange, official: Official, scene: Scene) -> 
     if status != 200:
         refused = 400 <= status < 500 and status not in PASSING | GATES and said.inner_status not in PASSING
         return result("refused" if refused else "unclear")
-    if not isinstance(exchange.answer(), dict):
+    if not is_generation(exchange, scene.evidence.pack):
         return result("unclear")
     if step.case in EFFECTS:
         return result(EFFECTS[step.case](step, exchange, scene.evidence.pack, official.reads))

@@ -402,6 +402,24 @@ def test_a_page_with_status_200_is_no_acceptance(body: str) -> None:
     assert found({"temperature_range": (200, body)}) == []
 
 
+@pytest.mark.parametrize(
+    "body",
+    [
+        refusal(RANGE),
+        {"code": 40001, "msg": "参数错误: " + json.dumps(refusal(RANGE), ensure_ascii=False), "data": None},
+    ],
+)
+def test_a_refusal_under_status_200_is_no_acceptance(body: Any) -> None:
+    """Some relays answer 200 whatever the vendor said: nothing was generated and nothing is billed."""
+    assert above_info({"temperature_range": (200, body)}) == {}
+    assert [f.code for f in found({"temperature_range": (200, body)})][0] == REWRITTEN
+
+
+def test_a_limit_in_a_refusal_under_status_200_was_not_clamped() -> None:
+    body = {"code": 1, "msg": json.dumps(refusal(f"max_tokens: 128001 > 128000, {MAXIMUM} {MODEL}"))}
+    assert above_info({"max_tokens_above_limit": (200, body)}) == {}
+
+
 def test_coverage_says_when_no_more_was_refused() -> None:
     evidence = run({"temperature_range": (200, message())}).model_copy(update={"refusals_ended": "books_unreadable"})
     rows = {row.check: row for row in cover(evidence, number(tuple(assess_parameter_parity(evidence, KNOWLEDGE))))}
