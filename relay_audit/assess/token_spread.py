@@ -192,7 +192,7 @@ def _sloped(samples: list[Sample], basis: Basis) -> list[Finding]:
         return [speak("tokens.proportional_surplus", params)]
     if slope < 1 - SLOPE_NOISE and range_of(samples)[1] <= NOISE:
         return [speak("tokens.deficit", {"n": len(samples), "offset": range_of(samples)[0]})]
-    return [_unexplained(samples, basis)]
+    return [_unexplained(samples, basis, scripts=len(lines))]
 
 
 def _straight(line: Line, samples: list[Sample]) -> bool:
