@@ -103,7 +103,7 @@ SCRIPT = 'generate = "text", script = "$script"'
         (PARITY, SCRIPT, 'generate = "text", scrip = "$script"', "generator 'text' has no scrip"),
         (PARITY, 'model = "$model"', 'model = "$modle"', r"\$modle is neither a value nor a factor"),
         (PARITY, 'units = "$units"', 'units = "$sise"', r"\$sise is neither a value nor a factor"),
-        (PARITY, '["ascii", 8, "library"]', '["runes", 8, "library"]', "script 'runes'"),
+        (PARITY, '["ascii", 8, "library", false]', '["runes", 8, "library", false]', "script 'runes'"),
         (PARITY, 'closing = "one_word"', 'closing = "farewell"', "closing 'farewell'"),
         (PARITY, "max_tokens = 16\n", "max_tokens = 4096\n", "max_tokens 4096 is more than bound.output_tokens 16"),
         (PARITY, 'path = "/v1/messages"', 'path = "https://other.example/v1"', "absolute addresses are refused"),

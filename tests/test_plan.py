@@ -136,7 +136,7 @@ def test_never_more_than_twenty_four_small_legal_requests(case):
         assert step.estimate <= 200
         assert 16 <= step.body["max_tokens"] <= step.bound.output_tokens
         assert step.path == "/v1/messages"
-        assert set(step.body) <= {"model", "max_tokens", "system", "messages"}
+        assert set(step.body) <= {"model", "max_tokens", "stream", "system", "messages"}
         assert "$" not in json.dumps(step.body), "every reference was replaced"
         assert not re.search(r"claude-cli|Claude Code|warmup|title|suggestion", json.dumps(step.body), re.IGNORECASE)
 
@@ -157,7 +157,10 @@ def test_the_counted_body_is_the_sent_body_in_everything_that_is_counted():
     plan = plan_of(model="relay-name", official_model="claude-sonnet-5-5")
     for count in (step for step in plan.steps if step.counts):
         sent = plan.step(count.counts).body
-        assert count.body == {**{k: v for k, v in sent.items() if k != "max_tokens"}, "model": "claude-sonnet-5-5"}
+        assert count.body == {
+            **{k: v for k, v in sent.items() if k not in ("max_tokens", "stream")},
+            "model": "claude-sonnet-5-5",
+        }
         assert count.path == "/v1/messages/count_tokens"
         assert sent["model"] == "relay-name"
     extra = {

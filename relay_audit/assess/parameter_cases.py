@@ -233,9 +233,23 @@ def _read_back(path: str, wanted: Any, exchange: Exchange, scene: Scene) -> Outc
     if value == wanted:
         return "same"
     usual = [pointer(e.answer(), path) for e in scene.usual if e.id != exchange.id]
-    if value is None:  # a channel that never says it, or only some answers do
+    if (
+        value is None
+    ):  # a channel that never says it, or only some answers do: unless the vendor says it only where asked
+        if _said_only_where_asked(path, wanted, scene):
+            return "dropped"
         return "unclear" if not usual or None in usual else "dropped"
     return "dropped" if value in usual or not usual else "clamped"
+
+
+def _said_only_where_asked(path: str, wanted: Any, scene: Scene) -> bool:  # noqa: ANN401
+    """Whether the vendor's answers of this run have the value where it was asked for, and nothing there elsewhere."""
+    told = [
+        pointer(e.answer(), path)
+        for e in scene.evidence.exchanges
+        if e.side == "official" and is_generation(e, scene.evidence.pack)
+    ]
+    return wanted in told and len(told) > told.count(wanted) == len([v for v in told if v is not None])
 
 
 def _is_relays_own(step: Step, evidence: Evidence) -> bool:

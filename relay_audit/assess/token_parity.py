@@ -97,11 +97,24 @@ def _judge(
     if len(samples) < 2:
         reason = max(set(refused), key=refused.count) if refused else "too_few_answers"
         return [_inconclusive(samples, reason, basis)] if samples or refused else []
+    samples = _without_estimates(samples)
     found = [] if evidence.pack.usage.automatic_cache else _cache_breakpoints(samples, basis)
     low, high = range_of(samples)
     if high - low <= SPREAD:
         return [*found, _constant(samples, evidence, basis, confidence)]
     return [*found, *varying(samples, basis)]
+
+
+def _without_estimates(samples: list[Sample]) -> list[Sample]:
+    """Whole answers alone, where these keep to one constant and streams say less: relay software that converts a stream
+    writes an estimate or a 0 into it. Streams that say more are billed more."""
+    whole = [s for s in samples if s.factor("stream") == "False"]
+    streams = [s for s in samples if s.factor("stream") == "True"]
+    if len(whole) < 2 or not streams:
+        return samples
+    low, high = range_of(whole)
+    less = any(s.surplus < low - SPREAD for s in streams)
+    return whole if high - low <= SPREAD and less else samples
 
 
 def _inconclusive(samples: list[Sample], reason: str, basis: Basis) -> Finding:

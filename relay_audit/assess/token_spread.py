@@ -23,6 +23,12 @@ SLOPE_NOISE = 0.05
 MIN_SIZES = 3
 ENOUGH = 3
 """Answers that make a pattern where not all of them follow it."""
+SLIGHT = 0.02
+"""A multiplier from which a few in a hundred are told from rounding, and how far scripts may differ in it."""
+LONG = 120
+"""Tokens that the longest text must have for it: on short ones a few tokens are jitter."""
+TO_THE_TOKEN = 1.5
+"""Tokens by which a text may lie beside its line, and the line beside zero."""
 FEWER = 0.08
 """A share of the official count by which one answer must fall short to count as another tokenizer's."""
 
@@ -49,6 +55,8 @@ class Sample:
     def factor(self, name: str) -> str:
         if name == "system":
             return str(has_system(self.step.body))
+        if name == "stream":
+            return str(self.step.body.get("stream") is True)
         return self.user_agent if name == "user_agent" else str(self.step.factors.get(name, ""))
 
 
@@ -66,6 +74,8 @@ def varying(samples: list[Sample], basis: Basis) -> list[Finding]:
         return [_conditional_finding(name, samples, basis)]
     if (sometimes := _intermittent(samples)) is not None:
         return [_intermittent_finding(sometimes, samples, basis)]
+    if (slight := _slight_multiplier(samples, basis)) is not None:
+        return [slight]
     if (other := _other_tokenizer(samples, basis)) is not None:
         return [other]
     low, high = range_of(samples)
@@ -79,7 +89,7 @@ def varying(samples: list[Sample], basis: Basis) -> list[Finding]:
 
 def _conditional(samples: list[Sample]) -> str | None:
     """The factor under whose levels the surplus is constant, though it differs between them."""
-    for name in ("system", "user_agent"):
+    for name in ("system", "user_agent", "stream"):
         levels: dict[str, list[Sample]] = {}
         for sample in samples:
             levels.setdefault(sample.factor(name), []).append(sample)
@@ -151,6 +161,8 @@ def _other_tokenizer(samples: list[Sample], basis: Basis) -> Finding | None:
     scripts = {s.factor("script") for s in off}
     if len(exact) < ENOUGH or len(off) < ENOUGH or len(exact) + len(off) < len(samples) or len(scripts) < 2:
         return None
+    if {s.factor("system") for s in off} == {"True"} and "True" not in {s.factor("system") for s in exact}:
+        return None  # the system prompt did not arrive, or is not billed: the same tokenizer counts the rest
     if not frozenset.union(*(s.shape for s in exact)) <= frozenset.intersection(*(s.shape for s in off)):
         return None
     ratios = {
@@ -162,14 +174,36 @@ def _other_tokenizer(samples: list[Sample], basis: Basis) -> Finding | None:
                    observed={**printed, "answers": f"{len(off)} of {len(samples)}"})  # fmt: skip
 
 
-def _sloped(samples: list[Sample], basis: Basis) -> list[Finding]:
-    """Lines per script: alike and above 1 is a multiplier, unlike is another tokenizer."""
+def _lines(samples: list[Sample]) -> dict[str, Line]:
+    """Script → the line through its texts, where they are of enough sizes."""
     lines: dict[str, Line] = {}
     for script in sorted({s.factor("script") for s in samples}):
         own = [s for s in samples if s.factor("script") == script]
         line = fit([(s.official, s.usage.billed_input) for s in own])
         if line is not None and len({s.official for s in own}) >= MIN_SIZES:
             lines[script] = line
+    return lines
+
+
+def _slight_multiplier(samples: list[Sample], basis: Basis) -> Finding | None:
+    """A few in a hundred on every text of every script, to the token: within the size of a template, and not one."""
+    lines = _lines(samples)
+    slopes = [line.slope for line in lines.values()]
+    if len(lines) < 2 or min(slopes) < 1 + SLIGHT or max(slopes) - min(slopes) > SLIGHT:
+        return None
+    if max(s.official for s in samples) < LONG:
+        return None
+    if any(line.residual > TO_THE_TOKEN or abs(line.intercept) > TO_THE_TOKEN for line in lines.values()):
+        return None
+    slope = sum(slopes) / len(slopes)
+    params = {"n": len(samples), "slope": f"{slope:.2f}", "offset": 0, "percent": percent(slope - 1)}
+    return finding("tokens.proportional_surplus", params, exchanges=ids_of(samples), basis=basis, confidence="strong",
+                   expected={"slope": "1.00"}, observed={script: f"{line.slope:.2f}" for script, line in lines.items()})  # fmt: skip
+
+
+def _sloped(samples: list[Sample], basis: Basis) -> list[Finding]:
+    """Lines per script: alike and above 1 is a multiplier, unlike is another tokenizer."""
+    lines = _lines(samples)
     if len(lines) < 2 or not all(_straight(line, samples) for line in lines.values()):
         return [_unexplained(samples, basis, scripts=len(lines))]
     slopes = [line.slope for line in lines.values()]

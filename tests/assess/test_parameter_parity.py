@@ -412,7 +412,7 @@ def test_a_page_with_status_200_is_no_acceptance(body: str) -> None:
 def test_a_refusal_under_status_200_is_no_acceptance(body: Any) -> None:
     """Some relays answer 200 whatever the vendor said: nothing was generated and nothing is billed."""
     assert above_info({"temperature_range": (200, body)}) == {}
-    assert [f.code for f in found({"temperature_range": (200, body)})][0] == REWRITTEN
+    assert next(f.code for f in found({"temperature_range": (200, body)})) == REWRITTEN
 
 
 def test_a_limit_in_a_refusal_under_status_200_was_not_clamped() -> None:

@@ -500,3 +500,43 @@ def test_a_count_that_never_left_is_no_failed_control():
 def test_a_text_of_no_tokens_is_a_text():
     found = only(judged([Text(0, 508), Text(20, 508), Text(45, 508)]))
     assert (found.params["official"], found.params["billed"]) == (0, 508)
+
+
+def test_a_system_prompt_that_is_not_billed_is_no_other_tokenizer():
+    texts = [Text(t.official, -9 if t.system else 0, t.script, t.system) for t in twelve()]
+    assert (only(judged(texts)).code, only(judged(texts)).outcome) == ("tokens.variable_surplus", "inconclusive")
+    dropped = [Text(t.official, -round(t.official * 0.3) if t.system else 0, t.script, t.system) for t in twelve()]
+    assert codes(judged(dropped)) == ["tokens.inconclusive"]
+
+
+@pytest.mark.parametrize(("factor", "code"), [(1.03, "tokens.proportional_surplus"), (1.01, "tokens.match")])
+def test_a_small_multiplier_that_every_text_keeps_is_no_template(factor, code):
+    """Three in a hundred on each text of each script: a template is the same for all of them."""
+    sizes = (40, 90, 160)
+    texts = [
+        Text(size, round(size * factor) - size if code != "tokens.match" else 0, script=script)
+        for script in ("ascii", "cjk", "code")
+        for size in sizes
+    ]
+    assert codes(judged(texts)) == [code]
+
+
+def streamed(texts: list[Text], surplus: int, whole: int = 0) -> Evidence:
+    """Every third text is streamed and billed so much above its count."""
+    run = parity_run([Text(t.official, surplus if p % 3 == 0 else whole, t.script) for p, t in enumerate(texts)])
+    steps = [
+        s.model_copy(update={"body": {**s.body, "stream": int(s.id[1:]) % 3 == 0}}) if not s.counts else s
+        for s in run.plan.steps
+    ]
+    return run.model_copy(update={"plan": run.plan.model_copy(update={"steps": tuple(steps)})})
+
+
+@pytest.mark.parametrize(
+    ("surplus", "code", "n"),
+    [(0, "tokens.match", 12), (900, "tokens.variable_surplus", 12), (-20, "tokens.match", 8), (-60, "tokens.match", 8)],
+)
+def test_streams_that_are_billed_more_are_seen_and_estimates_in_them_are_not(surplus, code, n):
+    found = only(assess_token_parity(streamed(twelve(), surplus), KNOWLEDGE))
+    assert (found.code, found.params["n"]) == (code, n)
+    if surplus > 0:
+        assert (found.params["depends_on"], found.accusation) == ("stream", True)
