@@ -63,6 +63,7 @@ NEXT_STEPS = {
 }
 
 
+JOINED = " (lines joined)"
 View = tuple[str, str]
 """How it was looked at (empty: as it stands), and the text so seen."""
 
@@ -122,8 +123,10 @@ def _look_for(
                 f"a name of {len(name)} characters occurs in our own texts or is public; it was not looked for"
             )
         else:
-            there = tuple(view for view in views if name in view[1])
+            there = tuple(view for view in views if name in view[1] and view[0] != JOINED)
             _refuse_on("internal_name", whole_word(name), there, _normal(file_name))
+            if any(form == JOINED and name in text for form, text in views):
+                _refuse_on("internal_name", _across_lines(name), views, "")
     return tuple(notes)
 
 
@@ -148,6 +151,12 @@ def write_report(path: Path, raw: bytes) -> None:
     except BaseException:
         Path(temporary).unlink(missing_ok=True)
         raise
+
+
+def _across_lines(name: str) -> re.Pattern[str]:
+    """A name that a line break runs through; joined lines have no word edges, so it is looked for where the break is."""
+    left, right = (r"(?<![a-z0-9_])", r"(?![a-z0-9_])") if name.isascii() else ("", "")
+    return re.compile(left + r"(?:[ \t]*(?:\r?\n|\\[nr])+[ \t]*)?".join(map(re.escape, name)) + right)
 
 
 def _stands_in(name: str, text: str) -> bool:
@@ -176,19 +185,26 @@ def _all_views(text: str) -> Iterator[View]:
     yield "", text
     plain = html.unescape(text)
     yield " (after HTML escapes)", plain
-    bare = html.unescape(re.sub(r"<!--|-->|</?(?:mark|wbr|b|i|em|a|p|li|span|strong|code)\b[^>]*>", "", text))
+    bare = html.unescape(_TAGS.sub("", text))
     yield " (without tags)", bare
+    yield " (without tags that are shown)", _TAGS.sub("", plain)
     yield " (after JSON escapes)", _unescaped(plain)
-    visible = "".join(char for char in _unescaped(bare) if char.isascii() or unicodedata.category(char) != "Cf")
+    visible = "".join(
+        char for char in _unescaped(bare.replace("\\\\", "\\")) if char.isascii() or unicodedata.category(char) != "Cf"
+    )
     yield " (without invisible characters)", visible
     yield " (without Markdown escapes)", re.sub(r"\\([^\w\s])|[*_`]{2}", r"\1", visible)
     yield " (after percent escapes)", unquote(plain)
-    yield " (lines joined)", re.sub(r"[ \t]*\r?\n[ \t]*", "", visible)
+    yield JOINED, re.sub(r"[ \t]*(?:\r?\n|\\[nr])+[ \t]*", "", visible)
 
 
 def _unescaped(text: str) -> str:
     r"""`\u0041`, `\x41` and `\U00000041` as the characters they stand for."""
-    return re.sub(r"\\(?:u([0-9a-fA-F]{4})|x([0-9a-fA-F]{2})|U([0-9a-fA-F]{8}))", _character, text)
+    return _ESCAPES.sub(_character, text)
+
+
+_TAGS = re.compile(r"<!--|-->|</?(?:mark|wbr|b|i|em|a|p|li|span|strong|code)\b[^>]*>")
+_ESCAPES = re.compile(r"\\(?:u([0-9a-fA-F]{4})|x([0-9a-fA-F]{2})|U([0-9a-fA-F]{8}))")
 
 
 def _character(hit: re.Match[str]) -> str:
