@@ -13,6 +13,7 @@ from relay_audit.assess.billing_calls import Bill, bill_of, calls_of
 from relay_audit.assess.billing_circumstances import books_of, facts, matches, no_information
 from relay_audit.assess.billing_delivery import delivery
 from relay_audit.assess.billing_price import prices, told
+from relay_audit.assess.billing_totals import dollar_rows, running_totals
 from relay_audit.evidence import Evidence
 from relay_audit.finding import Finding
 from relay_audit.fingerprint import Knowledge
@@ -21,6 +22,8 @@ from relay_audit.reconcile import reconcile
 
 def assess_billing(evidence: Evidence, knowledge: Knowledge) -> list[Finding]:
     bill, cache = bill_of(evidence), caching(evidence, calls_of(evidence))
+    if totals := running_totals(evidence, knowledge):
+        return [*totals, *cache]
     if bill is None or not any(call.exchange.status == 200 or call.rows for call in bill.calls):
         return cache
     if not bill.joined:
@@ -51,7 +54,9 @@ def _agreement(
     differs = any(
         f.outcome == "mismatch" or f.code == "billing.undercharged" for f in found if f.code.startswith("billing.")
     )
-    if not done or differs:
+    if differs:
         return []
+    if not done:
+        return dollar_rows(evidence, knowledge, bill)
     named = facts(evidence, knowledge, bill, done, against.state)
     return [matches(bill, done, named, told(evidence, knowledge, bill, done).params())]

@@ -69,3 +69,10 @@ def hold(prompt: int, max_tokens: int, price: Ratios, group: Decimal = Decimal(1
 def site_dollars(quota: int) -> str:
     """As the refusals print it, with the full-width sign."""
     return f"＄{Decimal(quota) / QUOTA_PER_UNIT:.6f}"
+
+
+def dollars(tokens: Tokens, price: Ratios) -> Decimal:
+    """A call by the price list, unrounded, for software that keeps its books in dollars."""
+    cached = tokens.cache_read * price.cache
+    cached += (tokens.cache_write_5m + tokens.cache_write_1h * HOUR_FACTOR) * price.cache_write
+    return (tokens.prompt + cached + tokens.completion * price.completion) * price.model * 2 / 1_000_000

@@ -23,7 +23,9 @@ Hostile = Literal[
 
 @dataclass(frozen=True)
 class Knobs:
-    software: Literal["new-api", "plain", "litellm"] = "new-api"
+    software: Literal["new-api", "plain", "litellm", "sub2api", "claude-relay-service", "one-api", "veloera"] = (
+        "new-api"
+    )
     channel: Channel | Literal["mixed"] = "anthropic"
     """What stands behind the relay; `mixed` is half Bedrock, half first-party."""
     ids: IdStyle = "minted"

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from typing import Any
 
 from relay_audit.lab import ids
+from relay_audit.lab.billing import Tokens, dollars
 from relay_audit.lab.knobs import Knobs
 from relay_audit.lab.message import PLAIN, events
 from relay_audit.lab.models import MODELS
@@ -107,7 +108,16 @@ class Litellm:
             pieces = list(events(reply.body, self._rng))
             kind = (("content-type", STREAM_TYPE), *headers, *passed)
             return HttpAnswer(200, kind, b"".join(pieces), tuple(map(len, pieces)), delay)
-        return HttpAnswer(200, (("content-type", "application/json"), *headers), compact(reply.body), delay=delay)
+        kind = (("content-type", "application/json"), *headers, *self._cost(body["model"], reply.body["usage"]))
+        return HttpAnswer(200, kind, compact(reply.body), delay=delay)
+
+    def _cost(self, model: str, usage: dict[str, Any]) -> Headers:
+        """The price map's cost and the buyer's, in dollars; a stream's headers leave before either is known."""
+        listed = dollars(Tokens.of(usage), MODELS[model].list_price)
+        charged = listed * self._knobs.group_ratio * self._knobs.charge_factor
+        return (
+            ("x-litellm-response-cost", repr(float(charged))), ("x-litellm-response-cost-original", repr(float(listed))),
+        )  # fmt: skip
 
     def _headers(self, model: str, *, fell_back: bool) -> Headers:
         named = self._knobs.litellm_model or f"anthropic/{model}"

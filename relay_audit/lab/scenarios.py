@@ -5,6 +5,7 @@ from __future__ import annotations
 from decimal import Decimal
 
 from relay_audit.lab.knobs import Knobs
+from relay_audit.lab.money import Money
 from relay_audit.lab.money_scenarios import MONEY
 from relay_audit.lab.scenario import Kind, Scenario, Title
 from relay_audit.lab.scenario import row as _row
@@ -41,6 +42,14 @@ _HONEST = (
          Knobs(software="plain")),
     _row("honest", "honest_litellm", "LiteLLM in front of the same model", "LiteLLM 转发同一模型",
          Knobs(software="litellm")),
+    _row("honest", "honest_sub2api", "sub2api: totals and a multiplier, no rows", "sub2api：只有累计和倍率，没有逐条记录",
+         Knobs(software="sub2api", group_ratio=Decimal("0.15"))),
+    _row("honest", "honest_claude_relay_service", "claude-relay-service: the newest twenty records",
+         "claude-relay-service：只显示最近 20 条", Knobs(software="claude-relay-service", group_ratio=Decimal("0.5")),
+         notes="its account passes refusals on; console accounts blank them"),
+    _row("honest", "honest_one_api", "one-api: usage pages and no log", "one-api：只有用量接口，没有日志",
+         Knobs(software="one-api"), notes="a build with a Claude route"),
+    _row("honest", "honest_veloera", "Veloera: a log behind a login", "Veloera：查日志要登录", Knobs(software="veloera")),
     _row("honest", "official_incident", "the official count changes in mid-run", "官方计数接口中途变动",
          Knobs(official="incident"), notes="a control that does not agree with itself accuses nobody"),
     _row("honest", "official_down", "the official API is overloaded", "官方接口过载", Knobs(official="down")),
@@ -136,6 +145,14 @@ _FAULTS = (
          notes="only the header is turned; a real swap would also show in the token counts"),
     _row("fault", "overcharge_x2", "rows charged twice their own ratios", "按自己公示倍率的两倍扣费",
          Knobs(charge_factor=2), "billing.overcharged"),
+    _row("fault", "sub2api_above_its_rate", "sub2api takes 0.36 where it says 0.3", "sub2api 标 0.3 实扣 0.36",
+         Knobs(software="sub2api", group_ratio=Decimal("0.3"), money=Money(charged_ratio=Decimal("0.36"))),
+         "billing.price_differs_from_published billing.ratio_differs_from_claim"),
+    _row("fault", "records_above_claim", "records in dollars at twice the claimed ratio", "逐条美元记录是声称倍率的两倍",
+         Knobs(software="claude-relay-service", group_ratio=Decimal("0.5"), charge_factor=2),
+         "billing.ratio_differs_from_claim"),
+    _row("fault", "litellm_above_claim", "LiteLLM's cost header at twice the claim", "LiteLLM 响应头里的费用是声称的两倍",
+         Knobs(software="litellm", charge_factor=2), "billing.ratio_differs_from_claim"),
     _row("fault", "key_echo", "answers contain the caller's key", "回答里带着你的密钥",
          Knobs(echoes_key="answers"), "run.key_echoed"),
 )  # fmt: skip

@@ -19,6 +19,7 @@ from relay_audit.lab.official import Official
 from relay_audit.lab.proxies import Litellm, PlainProxy
 from relay_audit.lab.relay_log import RelayLog
 from relay_audit.lab.scenarios import Scenario
+from relay_audit.lab.stations import ClaudeRelayService, OneApi, Sub2Api, Veloera
 from relay_audit.lab.variation import vary
 from relay_audit.lab.wire import Headers, HttpAnswer, HttpRequest, Side
 
@@ -37,6 +38,16 @@ class Arrival(NamedTuple):
     body: bytes
     headers: Headers
     at: float
+
+
+HOPS: dict[str, Callable[..., Host]] = {
+    "new-api": NewApi,
+    "litellm": Litellm,
+    "sub2api": Sub2Api,
+    "claude-relay-service": ClaudeRelayService,
+    "one-api": OneApi,
+    "veloera": Veloera,
+}
 
 
 class World:
@@ -135,9 +146,10 @@ class World:
         )
         return vendor("official", self.official_key), relay, PlainGpt(None, vendor("elsewhere", "none"))
 
-    def _relay(self, seed: int, upstream: Official) -> NewApi | Litellm | PlainProxy:
+    def _relay(self, seed: int, upstream: Official) -> Host:
         if self.knobs.software == "plain":
             return PlainProxy(key=self.relay_key, upstream=upstream, knobs=self.knobs)
-        kind = Litellm if self.knobs.software == "litellm" else NewApi
         rng = self._rng(seed, "relay")
-        return kind(key=self.relay_key, knobs=self.knobs, seen=self.seen, upstream=upstream, rng=rng, now=self.now)
+        return HOPS.get(self.knobs.software, NewApi)(
+            key=self.relay_key, knobs=self.knobs, seen=self.seen, upstream=upstream, rng=rng, now=self.now
+        )
