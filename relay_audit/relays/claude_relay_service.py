@@ -17,7 +17,7 @@ from relay_audit.exchange import whole_number
 from relay_audit.relays.adapter import Adapter
 from relay_audit.relays.asked import Asked, Found, Own, Page, opened
 from relay_audit.relays.joining import join, summed
-from relay_audit.relays.numbers import moment, number, short, table
+from relay_audit.relays.numbers import moment, number, short, table, to_picodollars
 
 USAGE = "/api/v1/usage"
 SHOWN = 20
@@ -79,7 +79,7 @@ def _row(raw: dict[str, Any], own: Own) -> LogRow | None:
         created_at=at,
         kind="consume",
         model=model,
-        amount=cost,
+        amount=to_picodollars(cost),
         list_amount=number(raw.get("realCost")),
         prompt_tokens=whole_number(raw.get("inputTokens")) or 0,
         completion_tokens=whole_number(raw.get("outputTokens")) or 0,

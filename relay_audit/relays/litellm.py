@@ -16,7 +16,7 @@ from relay_audit.exchange import Exchange, whole_number
 from relay_audit.relays.adapter import Adapter
 from relay_audit.relays.asked import Asked, Found, Own, Page, opened
 from relay_audit.relays.joining import join, summed
-from relay_audit.relays.numbers import LARGEST, moment, number, short, table
+from relay_audit.relays.numbers import LARGEST, moment, number, short, table, to_picodollars
 from relay_audit.usage import Usage
 
 COST, ORIGINAL = "x-litellm-response-cost", "x-litellm-response-cost-original"
@@ -107,7 +107,8 @@ def _amount(text: str | None) -> Decimal | None:
         amount = Decimal(text.strip()) if text and len(text) < 64 else None
     except InvalidOperation:
         return None
-    return amount if amount is not None and amount.is_finite() and 0 <= amount < LARGEST else None
+    sound = amount is not None and amount.is_finite() and 0 <= amount < LARGEST
+    return to_picodollars(amount) if amount is not None and sound else None
 
 
 def _row(raw: dict[str, Any], own: Own) -> LogRow | None:
@@ -120,7 +121,7 @@ def _row(raw: dict[str, Any], own: Own) -> LogRow | None:
         created_at=at,
         kind="consume",
         model=asked or model,
-        amount=spend,
+        amount=to_picodollars(spend),
         prompt_tokens=whole_number(raw.get("prompt_tokens")) or 0,
         completion_tokens=whole_number(raw.get("completion_tokens")) or 0,
         channel=own.account(short(raw["model_id"])) if short(raw.get("model_id")) else "",

@@ -12,6 +12,7 @@ from relay_audit.exchange import Exchange
 LARGEST = Decimal(10**9)
 """Beyond it nothing is a ratio, a price or an amount of dollars."""
 SHORT = 200
+PICO = Decimal("1e-12")
 
 
 def parsed(body: str) -> Any:  # noqa: ANN401  whatever a stranger sent
@@ -26,6 +27,11 @@ def number(value: Any) -> Decimal | None:  # noqa: ANN401
     """A finite number from 0 up to a thousand million, or None; texts, truths and negatives are no numbers."""
     found = signed(value)
     return found if found is not None and found >= 0 else None
+
+
+def to_picodollars(amount: Decimal) -> Decimal:
+    """An amount without the noise of a program that counts money in binary fractions (`0.00024000000000000003`)."""
+    return amount.quantize(PICO).normalize()
 
 
 def signed(value: Any) -> Decimal | None:  # noqa: ANN401

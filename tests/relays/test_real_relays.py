@@ -54,14 +54,15 @@ def clean(request: pytest.FixtureRequest) -> Station:
     return request.getfixturevalue("hub")()
 
 
-def says_what_is_missing(bought: Bought) -> None:
-    """Checks 3 and 4 did not run, 5 does not apply, 6 has no information, and the headline names them."""
+def says_what_is_missing(bought: Bought, *, bill: bool) -> None:
+    """Checks 3 and 4 did not run, 5 does not apply, and the headline names them; 6 where the relay names no cost."""
     assert bought.coverage[3][0] == bought.coverage[4][0] == "not_run"
     assert bought.coverage[5][0] == "not_applicable"
-    assert bought.coverage[6] == ("no_information", "log_unavailable")
     missing = bought.headline.partition("Without a result: ")[2]
-    for name in ("model identity", "parameters", "billing (the relay shows no per-call log)"):
+    for name in ("model identity", "parameters"):
         assert name in missing
+    assert bought.coverage[6] == (("run", "") if bill else ("no_information", "log_unavailable"))
+    assert ("billing (the relay shows no per-call log)" in missing) is not bill
     assert "media" not in bought.headline
     assert bought.headline.replace("&", "&amp;") in bought.page("vendor")
     assert bought.short["status"] == "completed"
@@ -78,7 +79,7 @@ def test_a_clean_channel_is_accused_of_nothing(clean: Station, lab: Served, tmp_
     assert bought.findings["channel.matches"]["outcome"] == "match"
     assert {"tokens.template_noise", "tokens.match"} & set(bought.findings)
     assert bought.coverage[1][0] == bought.coverage[2][0] == "run"
-    says_what_is_missing(bought)
+    says_what_is_missing(bought, bill=clean.software == "litellm")
     assert f"Relay software {clean.software} " in bought.page("vendor")
     assert "another model" not in bought.page("vendor")
     generated = [a for a in lab.arrivals[before:] if a.path.split("?")[0] == "/v1/messages"]
@@ -94,7 +95,7 @@ def test_hubrelay_mapped_to_a_model_with_another_tokenizer(
     hub: OPEN, lab: Served, tmp_path: Path, served: str, official: bool
 ) -> None:
     bought = buy(hub(served), lab, tmp_path / "buyer", SOLD, official=official)
-    says_what_is_missing(bought)
+    says_what_is_missing(bought, bill=False)
     if not official:  # one sentence counts less than published: that accuses nobody
         assert bought.against == set()
         assert bought.exit_code == 0
@@ -118,7 +119,7 @@ def test_hubrelay_mapped_to_a_model_with_the_same_tokenizer(
     assert bought.against <= {"model.name_mismatch"}, "the signature alone is a sign and no accusation"
     assert bought.exit_code == 0
     assert {card["id"]: card["state"] for card in bought.short["cards"]}["model"] != "ok"
-    says_what_is_missing(bought)
+    says_what_is_missing(bought, bill=False)
 
 
 @WITH_AND_WITHOUT
@@ -140,7 +141,26 @@ def test_litellm_names_the_mapped_model_itself(
     assert bought.exit_code == 1
     assert bought.short["verdict"] == "do_not_use"
     assert f"names another model than {sold}" in bought.headline
-    says_what_is_missing(bought)
+    says_what_is_missing(bought, bill=sold == "claude-opus-5-5")
+
+
+@pytest.mark.parametrize("sold", [SOLD, ALIAS])
+def test_the_bill_is_read_from_litellms_cost_header(lite: Station, lab: Served, tmp_path: Path, sold: str) -> None:
+    """A proxy without a database has no spend logs; each answer that is no stream names its cost."""
+    bought = buy(lite, lab, tmp_path / "buyer", sold, official=True, vendor_name=CHANNELS[sold])
+    matches = bought.findings["billing.matches"]
+    assert (matches["outcome"], matches["basis"]) == ("match", "relay_word")
+    assert matches["params"]["n"] >= 20
+    assert matches["params"]["charged_ratio"] == "1", "its price map holds the vendor's list price"
+    assert 0 < Decimal(matches["params"]["charged"]) <= Decimal(bought.short["money"]["charged_relay"])
+    assert "billing.log_unavailable" not in bought.findings
+    assert "billing.settlement_pending" not in bought.findings
+
+
+def test_hubrelay_shows_its_customer_no_bill(hub: OPEN, lab: Served, tmp_path: Path) -> None:
+    bought = buy(hub(), lab, tmp_path / "buyer", SOLD, official=True)
+    assert bought.coverage[6] == ("no_information", "log_unavailable")
+    assert not {code for code in bought.findings if code.startswith("billing.")} & bought.against
 
 
 @WITH_AND_WITHOUT
@@ -154,7 +174,7 @@ def test_litellm_with_an_alias_of_the_same_model(lite: Station, lab: Served, tmp
     assert "another model" not in page
     if not official:
         assert bought.coverage[2][0] == "run", "the intercept needs no baseline of the model"
-    says_what_is_missing(bought)
+    says_what_is_missing(bought, bill=True)
 
 
 def test_an_answer_out_of_hubrelays_store_accuses_nobody(hub: OPEN, lab: Served, tmp_path: Path) -> None:
