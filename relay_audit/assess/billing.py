@@ -6,6 +6,7 @@ list. What the books do not say is no information, never a pass; a charge in the
 
 from __future__ import annotations
 
+from relay_audit.assess.admissions import admitted
 from relay_audit.assess.billing_arithmetic import Judged, arithmetic, judge
 from relay_audit.assess.billing_balance import Verdict, against_balance, usage_pages
 from relay_audit.assess.billing_cache import caching
@@ -39,7 +40,8 @@ def assess_billing(evidence: Evidence, knowledge: Knowledge) -> list[Finding]:
         *usage_pages(evidence, bill, balance),
         *cache,
     ]
-    return [*_agreement(evidence, knowledge, bill, done, against, found), *found, *books_of(bill, against.state)]
+    agreed = _agreement(evidence, knowledge, bill, done, against, found)
+    return [*agreed, *found, *books_of(bill, against.state), *admitted(evidence)]
 
 
 def _agreement(

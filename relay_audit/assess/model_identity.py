@@ -291,7 +291,9 @@ def _log(evidence: Evidence, knowledge: Knowledge) -> list[Finding]:
     legal = {exchange.id for exchange in evidence.answers()}
     seen = []
     for row in evidence.own_rows():
-        upstream = row.other.get("upstream_model_name") or row.other.get("response_model")
+        said, other = row.admissions, row.other
+        upstream = said.upstream_model or other.get("upstream_model_name") or said.response_model
+        upstream = upstream or other.get("response_model")
         if row.exchange in legal and isinstance(upstream, str) and upstream:
             seen.append((row.exchange, upstream))
     return _admission("model.relay_log_admits_mapping", seen, evidence, knowledge, {})

@@ -7,6 +7,7 @@ import re
 from collections import Counter
 from typing import Any, NamedTuple
 
+from relay_audit.assess.admissions import RELAYS
 from relay_audit.assess.channel_signals import signatures_of
 from relay_audit.codes import finding
 from relay_audit.evidence import Evidence
@@ -68,7 +69,7 @@ def chained(evidence: Evidence, knowledge: Knowledge) -> list[Finding]:
             chain = max(chain, hops, key=len)
         if len(seen) > 1 or len(hops) > 1:
             hits.add(exchange.id)
-    rows = [row for row in evidence.own_rows() if row.upstream_request_id]
+    rows = [r for r in evidence.own_rows() if r.upstream_request_id or r.admissions.channel_type in RELAYS]
     via |= {"relay_log"} if rows else set()
     hits |= {row.exchange for row in rows if row.exchange}
     if not via:
