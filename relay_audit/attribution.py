@@ -39,7 +39,7 @@ def _cause(change: Change, older: Evidence, newer: Evidence) -> Told:
     if (told := _money_only(change, older, newer)) is not None:
         return told
     asked = questions_of(change, older, newer)
-    there, here = _answered(older, asked), _answered(newer, asked)
+    there, here = answered(older, asked), answered(newer, asked)
     if asked and not (there and here):
         planned = questions(older) if not there else questions(newer)
         if not asked & planned:
@@ -114,7 +114,7 @@ def _question(step: Step) -> Question:
     return (step.probe, step.request, step.case)
 
 
-def _answered(evidence: Evidence, asked: set[Question]) -> bool:
+def answered(evidence: Evidence, asked: set[Question]) -> bool:
     """Whether at least one of these questions got an answer here."""
     steps = [s for s in (evidence.plan.steps if evidence.plan else ()) if s.side == "relay" and _question(s) in asked]
     return any((e := evidence.of_step(step.id)) is not None and e.status is not None for step in steps)

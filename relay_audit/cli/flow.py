@@ -13,8 +13,10 @@ from pathlib import Path
 from typing import Any
 
 from relay_audit import audit
+from relay_audit.again import Earlier
 from relay_audit.audit import Library
 from relay_audit.cli import nightly, screens
+from relay_audit.cli.beside import compared
 from relay_audit.cli.console import ProgressLine, emit, interactive, say
 from relay_audit.cli.nightly import Night
 from relay_audit.cli.permit import advance_of, month_refusal
@@ -60,6 +62,8 @@ class Invocation:
     """What sends an approved run instead of this process (`--detach`)."""
     night: Night = field(default_factory=Night)
     """What was accepted, and the file between two nights."""
+    earlier: Earlier | None = None
+    """The run that this one repeats, or tests again in part."""
     place: Place | None = None
     """Where the target file names what is under test."""
     limits: Limits | None = None
@@ -149,7 +153,8 @@ def started(target: Target, call: Invocation) -> Iterator[tuple[Recorder, Connec
     connections.sides.notify = call.notice
     for warning in folder_warnings(call.space.audits):
         call.notice(warning, {})
-    recorder = audit.begin(target, library, connections, call.space, call.clock, call.environ, call.place)
+    since = (call.earlier.run, call.earlier.findings) if call.earlier else ("", ())
+    recorder = audit.begin(target, library, connections, call.space, call.clock, call.environ, call.place, since)
     for source in recorder.history.facts.baseline_sources:
         call.notice("baselines", {"source": screens.shown(source)})
     with recorder.store, run_lock(recorder.store.path), _naming(recorder.store.run_id):
@@ -159,6 +164,8 @@ def started(target: Target, call: Invocation) -> Iterator[tuple[Recorder, Connec
 def library_for(call: Invocation) -> Library:
     """Packs and knowledge as this command line names them. Raises `PackError`."""
     library = audit.load_library(call.packs, call.knowledge)
+    if call.earlier and call.earlier.probes:
+        library = library.only(call.earlier.probes)
     return audit.with_baselines(library, call.baselines, call.clock.now().date()) if call.baselines else library
 
 
@@ -305,10 +312,11 @@ def conclude(recorder: Recorder, call: Invocation) -> int:
     judgement = audit.judge(recorder.store)
     if recorder.history.status == "completed":
         audit.record_judgement(recorder, judgement)
+    again = compared(recorder, judgement, call)
     night = nightly.settle(judgement, recorder.history.target, call.night, call.fail_on, call.clock, call.lang)
     codes = [
         exit_code(
-            judgement.evidence, night.counted, judgement.coverage, judgement.verdict, call.fail_on,
+            judgement.evidence, again.counted(night.counted), judgement.coverage, judgement.verdict, call.fail_on,
             allow_inconclusive=call.allow_inconclusive and not night.alarm,
         )
     ]  # fmt: skip
@@ -319,8 +327,8 @@ def conclude(recorder: Recorder, call: Invocation) -> int:
         report_error(refusal, as_json=False)
         codes.append(refusal.exit_code)
     if call.as_json:
-        emit({**screens.short_object(judgement, call.lang, paths), **night.fields})
+        emit({**screens.short_object(judgement, call.lang, paths), **night.fields, **again.fields})
     else:
         said = summary(judgement, call.lang, paths, colour=coloured(call.environ))
-        say("\n\n".join(part for part in (said, night.text) if part), sys.stdout)
+        say("\n\n".join(part for part in (said, again.text, night.text) if part), sys.stdout)
     return worst(codes)

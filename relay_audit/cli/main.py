@@ -27,6 +27,7 @@ from relay_audit.cli import (
     papers,
     permit,
     remove,
+    retesting,
     shelf,
     steer,
     traffic,
@@ -95,6 +96,7 @@ def run(
     baseline: options.Accepting = None,
     watch: options.WatchFile = None,
     expect_plan: options.ExpectPlan = "",
+    since: options.SinceRun = "",
     detach: options.Detach = False,
     no_input: options.NoInput = False,
     allow_origin: options.AllowOrigin = None,
@@ -109,13 +111,14 @@ def run(
     quick = dict(base_url=base_url, model=model, claim=claim, key_env=key_env, official_key_env=official_key_env,
                  official_base_url=official_base_url, official_proxy=official_proxy, dialect=dialect, profile=profile,
                  checks=checks)  # fmt: skip
-    targets = targets_from(target, quick)
+    earlier, again = retesting.repeated(since) if since else (None, None)
+    targets = [again] if again and target is None and base_url is None else targets_from(target, quick)
     key = key_from(prompt=key_prompt, file=key_file, as_json=json, no_input=no_input)
     call = Invocation(
         lang=language(lang, os.environ), as_json=json, no_input=no_input, packs=packs, knowledge=knowledge, prices=prices,
         baselines=baselines, max_usd=amount(max_usd, "--max-usd"), expect_plan=expect_plan, free_only=free_only, fail_on=severity(fail_on),
         allow_inconclusive=allow_inconclusive, hand_over=detached.hand_over if detach else None,
-        place=place_of(target),
+        place=place_of(target), earlier=earlier,
     )  # fmt: skip
     call.night = Night(accepted_from(baseline, call.space, call.clock) if baseline else None, watch)
     call.permissions = permissions(
@@ -192,6 +195,7 @@ app.command(name="explain")(explained.explain_finding)
 app.command()(compare.diff)
 app.command()(compare.history)
 app.command()(compare.answer)
+app.command()(retesting.retest)
 app.command(name="withhold")(remove.withhold_blob)
 app.command()(remove.purge)
 app.command(name="import-traffic")(traffic.import_traffic)

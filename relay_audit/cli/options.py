@@ -112,6 +112,15 @@ Detach = Annotated[
     bool,
     typer.Option("--detach", help="Return once the approved run works on its own; `events --follow` waits for it."),
 ]
+SinceRun = Annotated[
+    str,
+    typer.Option(
+        "--since",
+        metavar="RUN",
+        help="Repeat that run with new wording, and say whose change is what.",
+        show_default=False,
+    ),
+]
 NoInput = Annotated[bool, typer.Option("--no-input", help="Never ask.")]
 AllowOrigin = Annotated[
     list[str] | None,
