@@ -28,6 +28,7 @@ from relay_audit.lab.gpt_scenarios import DIALECTS, Dialect
 from relay_audit.lab.models import MODELS
 from relay_audit.observed import Observer, generalised
 from relay_audit.observed_marks import marks_of, shape_of
+from relay_audit.replay import replay
 from relay_audit.report.catalogue import Catalogue
 from relay_audit.report.phrases import Phrases
 from relay_audit.report.provenance import versions
@@ -448,7 +449,7 @@ def test_baseline_record_asks_the_vendor_for_nothing(
     assert {a.side for a in vendor.arrivals} == {"official"}
     run = next(path for path in (tmp_path / "audits").iterdir() if path.name == done["runs"][0]["run_id"])
     with audit.Store.open(run) as store:
-        history = audit.replay(store)
+        history = replay(store)
     answered = {e.status for e in history.exchanges.values() if e.request.path == "/v1/messages"}
     assert 200 not in answered
     assert answered >= {400, 401, 404}

@@ -133,3 +133,22 @@ def sound(buyer: Buyer, where: str) -> None:
         with Store.open(buyer.path) as store:
             found = [f for f in audit.judge(store).findings if f.code == "run.unconfirmed_send"]
         assert bool(found) == any(history.exchanges[x].delivery == "unconfirmed" for x in history.intents), where
+
+
+@pytest.mark.parametrize("where", ["lost answer", "plain"])
+def test_what_was_lost_is_settled_by_the_relays_own_log(
+    where: str, points: dict[str, list[str]], tmp_path: Path
+) -> None:
+    """The relay has delivered and written its row; only the answer never came, or nobody was left to record it."""
+    arriving = [address for address in points["plain"] if "answer:paid|arriving" in address]
+    buyer, _ = played(where, tmp_path, "" if where == "lost answer" else arriving[1])
+    buyer.comes_back()
+    history = buyer.history()
+    [lost] = [xid for xid in history.intents if history.exchanges[xid].delivery == "unconfirmed"]
+    entry = history.ledger.entry(lost)
+    assert entry is not None
+    assert (entry.state, entry.basis, entry.amount > 0) == ("settled", "relay_log", True)
+    with Store.open(buyer.path) as store:
+        [found] = [f for f in audit.judge(store).findings if f.code == "run.unconfirmed_send"]
+    assert (found.params["n"], found.params["settled"]) == (1, 1)
+    assert len(buyer.paid()) == len(set(buyer.paid())) == len(history.intents)
