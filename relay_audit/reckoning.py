@@ -132,8 +132,9 @@ def _lines(evidence: Evidence) -> Iterable[BillLine]:
 
 
 def as_json(found: Reckoning) -> dict[str, Any]:
-    """For the buyer's complete JSON: never for the vendor."""
-    lines = [{**line.model_dump(mode="json"), "exceeded": line.exceeded} for line in found.lines]
+    """For the buyer's complete JSON: never for the vendor. The line's id names its side; said again in every row, the one
+    word joined over the rows would be long enough to stand in a key."""
+    lines = [{**line.model_dump(mode="json", exclude={"side"}), "exceeded": line.exceeded} for line in found.lines]
     rest = found.model_dump(mode="json", exclude={"lines"})
     return {**rest, "totals": {side: str(total) for side, total in found.totals.items()}, "lines": lines}
 
