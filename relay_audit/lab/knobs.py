@@ -54,7 +54,7 @@ class Knobs:
     """Billed minus counted tokens of an untouched request; None draws 0 to 8 from the seed."""
     hidden: int = 0
     """Input tokens of a system prompt the relay adds."""
-    hidden_when: Literal["always", "no_system", "sometimes", "library_agent"] = "always"
+    hidden_when: Literal["always", "no_system", "sometimes", "library_agent", "streams"] = "always"
     """`library_agent`: only for callers whose User-Agent is that of an HTTP library."""
     hidden_cached: int = 0
     """A hidden prompt that is written to the vendor's cache once and read from it afterwards."""

@@ -67,6 +67,8 @@ class Turns:
             return not body.get("system")
         if self._knobs.hidden_when == "library_agent":
             return agent.startswith("python-")
+        if self._knobs.hidden_when == "streams":
+            return body.get("stream") is True
         return self._knobs.hidden_when == "always" or self._dosed.hit()
 
 
