@@ -182,6 +182,32 @@ def test_a_failed_tier_ends_the_climb_and_shows_its_refund(tmp_path, films):
     assert "2k 5 s: 2.5 / 2.5 / 0" in str(next(f for f in judged.findings if f.code == "billing.tiers_measured").params)
 
 
+@pytest.mark.parametrize(
+    ("status", "body", "codes_"),
+    [
+        (503, {"code": "model_not_found", "message": "No available channel"}, set()),
+        (429, {"message": "当前分组上游负载已饱和"}, set()),
+        (400, {"message": "the prompt was refused by the content filter"}, set()),
+        (403, {"message": "预扣费额度失败"}, set()),
+        (400, {"message": "resolution 480p is not available in this group"}, {"billing.tier_refused"}),
+    ],
+)
+def test_only_a_refusal_that_speaks_of_the_tier_is_held_against_the_list(status, body, codes_, tmp_path, films):
+    run = video_run("film_original", tmp_path, films)
+    run.replace = lambda method, path: httpx.Response(status, json=body) if method == "POST" else None
+    judged = run.whole()
+    assert above_info(judged) == codes_
+    assert judged.evidence.stopped
+
+
+def test_a_refund_that_is_not_there_yet_is_open_and_not_missing(tmp_path, films):
+    run = video_run("film_failed_and_refunded", tmp_path, films)
+    run.world.relay.till._knobs = dataclasses.replace(run.world.scenario.knobs, refund_after_s=-1)
+    judged = run.whole()
+    assert above_info(judged) == set()
+    assert "billing.settlement_pending" in codes(judged)
+
+
 def test_no_charge_passes_its_tiers_at_most(tmp_path, films):
     for seed in range(3):
         run = video_run("film_three_tiers", tmp_path / str(seed), films, seed=seed)

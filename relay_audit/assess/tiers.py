@@ -9,6 +9,7 @@ import json
 import re
 from decimal import Decimal
 
+from relay_audit.assess.billing_tiers import judge_tiers
 from relay_audit.assess.film_link import task_of
 from relay_audit.books import LogRow
 from relay_audit.codes import finding
@@ -21,10 +22,10 @@ from relay_audit.target import VideoTier
 from relay_audit.tiers import Movement, TierRecord, TierState, TierTable
 from relay_audit.words import money
 
-NOT_OFFERED = re.compile(
-    r"resolution|\b\d{3,4}p\b|\b[248]k\b|分辨率|清晰度|画质|not support|unsupported|不支持", re.IGNORECASE
-)
+NOT_OFFERED = re.compile(r"resolution|\b\d{3,4}p\b|\b[248]k\b|分辨率|清晰度|画质", re.IGNORECASE)
 """Words of a refusal that speaks of the tier, not of the prompt, the load or the balance."""
+WAITED_S = 1800
+"""Refunds of failed tasks are written by a job of the relay minutes later; before this none is late, and none missing."""
 
 
 def assess_tiers(evidence: Evidence, knowledge: Knowledge) -> list[Finding]:
@@ -37,10 +38,33 @@ def assess_tiers(evidence: Evidence, knowledge: Knowledge) -> list[Finding]:
         found.append(finding("billing.tiers_measured", {"n": len(known), "table": rows}, exchanges=seen,
                              basis="relay_word", observed={r.tier.resolution + f"_{r.tier.seconds}s": _figures(r)
                                                            for r in table.records}))  # fmt: skip
-    for record in table.records:
-        found += _refused(record)
-        found += _not_given_back(record, evidence)
-    return found
+    return [*found, *_turned_down(table, evidence)]
+
+
+def _turned_down(table: TierTable, evidence: Evidence) -> list[Finding]:
+    """What was refused or failed. A refund that is still to be expected is open; one within the job's time is prompt."""
+    waiting = {
+        x
+        for record in table.records
+        if record.net > 0 and _waited(record, evidence) < WAITED_S
+        for x in record.exchanges
+    }
+    found = []
+    for one in judge_tiers(table):
+        if one.code == "billing.refund_missing" and waiting & set(one.exchanges):
+            params = {"n": 1, "of": 1, "waited_s": max(_waited(r, evidence) for r in table.records if r.net > 0)}
+            one = finding("billing.settlement_pending", params, exchanges=one.exchanges, basis="relay_word")
+        if one.code != "billing.refund_late" or one.params["delay_s"] > WAITED_S:
+            found.append(one)
+    return [*found, *(one for record in table.records for one in _unlisted(record))]
+
+
+def _waited(record: TierRecord, evidence: Evidence) -> int:
+    """Seconds from the end of a task to the last look into the books."""
+    if record.ended_at is None:
+        return 0
+    last = max((reading.at for reading in evidence.log if reading.state == "read"), default=record.ended_at)
+    return max(round((last - record.ended_at).total_seconds()), 0)
 
 
 def tier_table(evidence: Evidence, knowledge: Knowledge) -> TierTable:
@@ -64,7 +88,8 @@ def _record(evidence: Evidence, knowledge: Knowledge, step: Step) -> TierRecord:
     if order.delivery == "unconfirmed":
         state = "unconfirmed"
     elif order.status is None or order.status // 100 != 2 or not task.task_id:
-        state = "refused"
+        said = order.response.readable()[:2000] if order.response and (order.status or 0) // 100 == 4 else ""
+        state = "refused" if NOT_OFFERED.search(said) else "failed"
     elif task.state == "failed":
         state = "refused" if NOT_OFFERED.search(task.reason) else "failed"
     elif media is not None:
@@ -130,23 +155,12 @@ def _figures(record: TierRecord) -> dict[str, str | None]:
     }
 
 
-def _refused(record: TierRecord) -> list[Finding]:
-    """A tier that the price list names, charged and then turned down. One that nobody offered is no fault."""
-    if record.state != "refused" or not record.charged:
+def _unlisted(record: TierRecord) -> list[Finding]:
+    """Charged and turned down, but nobody had offered it: low."""
+    if record.state != "refused" or not record.charged or record.advertised:
         return []
     params = {
-        "tier": f"{record.tier.resolution} {record.tier.seconds} s", "charged": money(record.charged),
+        "tier": f"{record.tier.resolution}, {record.tier.seconds} s", "charged": money(record.charged),
         "refunded": money(record.refunded), "difference": money(record.net),
     }  # fmt: skip
-    one = finding("billing.tier_refused", params, exchanges=record.exchanges, confidence="strong", basis="relay_word")
-    return [one if record.advertised else one.model_copy(update={"severity": "low", "confidence": "supporting"})]
-
-
-def _not_given_back(record: TierRecord, evidence: Evidence) -> list[Finding]:
-    """A failed task's refund is written by a job of the relay minutes later: until then it is open, not missing."""
-    if record.state not in ("refused", "failed") or record.net <= 0 or record.ended_at is None:
-        return []
-    last = max((reading.at for reading in evidence.log if reading.state == "read"), default=record.ended_at)
-    waited = round((last - record.ended_at).total_seconds())
-    return [finding("billing.settlement_pending", {"n": 1, "of": 1, "waited_s": max(waited, 0)}, exchanges=record.exchanges,
-                    basis="relay_word")]  # fmt: skip
+    return [finding("billing.tier_refused", params, exchanges=record.exchanges, severity="low", basis="relay_word")]
