@@ -37,6 +37,8 @@ class Night(Frozen):
     state: NightState
     codes: tuple[str, ...] = ()
     """Accusations of that night, confirmed or not."""
+    others: dict[str, str] = Field(default_factory=dict)
+    """Codes that somebody else's change brought up, with whose; they stay so until they are gone."""
     checks: tuple[int, ...] = ()
     """Checks that ran to a result."""
     prices: dict[str, Decimal] = Field(default_factory=dict)
@@ -75,7 +77,7 @@ class Seen:
     """Not accepted by the reviewed file."""
     checks: tuple[int, ...]
     causes: Mapping[str, str]
-    """By code, whose change brought it up; a code that is missing is the relay's."""
+    """By code, whose change it is since the last night; a code that is missing did not change."""
     prices: Mapping[str, Decimal] = field(default_factory=dict)
 
 
@@ -107,22 +109,22 @@ def morning_after(watch: Watch, seen: Seen) -> Morning:
     if not seen.has_result:
         after = _with(earlier, seen, "none", (), earlier.open)
         return Morning(after, "none", silent=after.silent_nights())
-    others = tuple(
-        sorted({(f.code, c) for f in seen.accusations if (c := seen.causes.get(f.code, "relay")) != "relay"})
-    )
-    theirs = [f for f in seen.accusations if seen.causes.get(f.code, "relay") == "relay"]
+    known = earlier.last_with_result()
+    causes = {**(known.others if known else {}), **seen.causes}
+    others = tuple(sorted({(f.code, c) for f in seen.accusations if (c := causes.get(f.code, "relay")) != "relay"}))
+    theirs = [f for f in seen.accusations if causes.get(f.code, "relay") == "relay"]
     before = _recent(earlier, seen.date)
     confirmed = tuple(sorted({f.code for f in theirs if f.confidence == "decisive" or f.code in before}))
     unconfirmed = tuple(sorted({f.code for f in theirs} - set(confirmed)))
     if confirmed:
         about = tuple(sorted({*confirmed, *(code for code in earlier.open if code in {f.code for f in theirs})}))
-        after = _with(earlier, seen, "confirmed", (*confirmed, *unconfirmed), about)
+        after = _with(earlier, seen, "confirmed", (*confirmed, *unconfirmed), about, others)
         return Morning(
             after, "confirmed", confirmed, unconfirmed, others, issue="update" if earlier.open else "open", about=about
         )
     still = tuple(code for code in earlier.open if code in unconfirmed or not _looked_again(code, seen))
     state: NightState = "unconfirmed" if unconfirmed else "clean"
-    after = _with(earlier, seen, state, unconfirmed, still)
+    after = _with(earlier, seen, state, unconfirmed, still, others)
     closes = bool(earlier.open) and not still
     return Morning(
         after, state, (), unconfirmed, others, issue="close" if closes else "none", about=earlier.open if closes else ()
@@ -149,9 +151,16 @@ def _looked_again(code: str, seen: Seen) -> bool:
     return code not in CODES or CODES[code].check in (0, *seen.checks)
 
 
-def _with(watch: Watch, seen: Seen, state: NightState, codes: tuple[str, ...], open_: tuple[str, ...]) -> Watch:
+def _with(
+    watch: Watch,
+    seen: Seen,
+    state: NightState,
+    codes: tuple[str, ...],
+    open_: tuple[str, ...],
+    others: tuple[tuple[str, str], ...] = (),
+) -> Watch:
     night = Night(
-        date=seen.date, run=seen.run, state=state, codes=tuple(sorted(set(codes))), checks=seen.checks,
+        date=seen.date, run=seen.run, state=state, codes=tuple(sorted(set(codes))), others=dict(others), checks=seen.checks,
         prices=dict(seen.prices),
     )  # fmt: skip
     return Watch(nights=(*watch.nights, night)[-KEPT:], open=open_)

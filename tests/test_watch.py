@@ -113,6 +113,16 @@ def test_only_the_relays_change_fails_a_night():
     assert last.issue == "none"
 
 
+def test_what_our_knowledge_brought_up_stays_ours_until_it_is_gone():
+    ours = {"tokens.intermittent_surplus": "knowledge"}
+    nights = [night(0), night(1, accusation(), causes=ours), *(night(day, accusation()) for day in range(2, 6))]
+    assert [after(*nights[: n + 1]).state for n in range(1, 6)] == ["clean"] * 5
+    again = [*nights, night(6), night(7, accusation()), night(8, accusation())]
+    assert after(*again).state == "confirmed"
+    worse = [*nights, night(6, accusation(), causes={"tokens.intermittent_surplus": "relay"})]
+    assert after(*worse).state == "unconfirmed"
+
+
 def test_the_file_stays_small():
     last = after(*[night(day, accusation()) for day in range(200)])
     assert len(last.watch.nights) == KEPT

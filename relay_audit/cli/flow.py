@@ -313,7 +313,10 @@ def conclude(recorder: Recorder, call: Invocation) -> int:
     if recorder.history.status == "completed":
         audit.record_judgement(recorder, judgement)
     again = compared(recorder, judgement, call)
-    night = nightly.settle(judgement, recorder.history.target, call.night, call.fail_on, call.clock, call.lang)
+    causes = nightly.causes_since(recorder.store, call.space)
+    night = nightly.settle(
+        judgement, recorder.history.target, call.night, call.fail_on, call.clock, call.lang, causes
+    )  # fmt: skip
     codes = [
         exit_code(
             judgement.evidence, again.counted(night.counted), judgement.coverage, judgement.verdict, call.fail_on,

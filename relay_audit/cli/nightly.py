@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from decimal import Decimal
 from pathlib import Path
@@ -14,8 +14,9 @@ from relay_audit import __version__, audit
 from relay_audit.accepted import Accepted, accepting, read_accepted
 from relay_audit.audit import Judgement
 from relay_audit.clock import Clock
+from relay_audit.difference import difference
 from relay_audit.disk import write_durably
-from relay_audit.errors import UsageError
+from relay_audit.errors import RelayAuditError, UsageError
 from relay_audit.exits import FailOn, counts
 from relay_audit.finding import Finding
 from relay_audit.quote import Quote
@@ -79,8 +80,17 @@ def accepted_of(store: Store, clock: Clock, reason: str = "", days: int = 90) ->
     )  # fmt: skip
 
 
-def settle(judgement: Judgement, target: Target, night: Night, fail_on: FailOn, clock: Clock, lang: Lang) -> Settled:
-    """Applies both options and writes the watch file. Without them every finding counts."""
+def settle(
+    judgement: Judgement,
+    target: Target,
+    night: Night,
+    fail_on: FailOn,
+    clock: Clock,
+    lang: Lang,
+    causes: Callable[[str], Mapping[str, str]] = lambda _: {},
+) -> Settled:
+    """Applies both options and writes the watch file. Without them every finding counts. `causes`: given the last night's
+    run, whose change each code is; where that run is gone, nothing is known, and a change is taken for the relay's."""
     today = clock.now().date()
     taken = [f for f in judgement.findings if night.accepted and night.accepted.takes(f, today)]
     left = tuple(f for f in judgement.findings if f not in taken)
@@ -93,13 +103,14 @@ def settle(judgement: Judgement, target: Target, night: Night, fail_on: FailOn, 
     evidence = judgement.evidence
     ran = tuple(row.check for row in judgement.coverage if row.state == "run")
     nothing_bought = evidence.plan is not None and not evidence.plan.chargeable()
+    accused = tuple(f for f in left if fail_on != "none" and counts(f, fail_on))
     seen = Seen(
         date=today,
         run=evidence.run_id,
         has_result=evidence.status == "completed" and not evidence.stopped and bool(ran or nothing_bought),
-        accusations=tuple(f for f in left if fail_on != "none" and counts(f, fail_on)),
+        accusations=accused,
         checks=ran,
-        causes={},
+        causes=causes(_last_run(night.watch, target)) if accused else {},
         prices=unit_prices(evidence.quote),
     )
     morning, before = _turn(night.watch, target, seen)
@@ -116,6 +127,24 @@ def silent(target: Target, run: str, night: Night, clock: Clock, lang: Lang) -> 
         return Settled((), alarm=True)
     morning, _ = _turn(night.watch, target, Seen(clock.now().date(), run, False, (), (), {}))
     return Settled((), morning.alarm, {"night": _object(morning, target, {})}, _text(morning, {}, lang))
+
+
+def causes_since(store: Store, space: Workspace) -> Callable[[str], Mapping[str, str]]:
+    """Whose change each code of this run is, held against an earlier run of the same line."""
+
+    def told(earlier: str) -> Mapping[str, str]:
+        try:
+            path = locate(earlier, [space.audits], space.state)
+        except RelayAuditError:
+            return {}
+        with Store.open(path) as older:
+            changes = [c for c in difference(older, store).changes if c.kind != "gone" and c.weighs]
+        by_code: dict[str, set[str]] = {}
+        for change in changes:
+            by_code.setdefault(change.code, set()).add(change.cause)
+        return {code: "relay" if "relay" in found else min(found) for code, found in by_code.items()}
+
+    return told
 
 
 def last_quote(target: Target, night: Night, quote: Quote) -> dict[str, tuple[Decimal, Decimal]]:
@@ -140,6 +169,11 @@ def unit_prices(quote: Quote | None) -> dict[str, Decimal]:
             named = {"input": price.input, "output": price.output, "call": price.per_call}
             found |= {f"{line.side} {name}": value for name, value in named.items() if value is not None}
     return found
+
+
+def _last_run(file: Path, target: Target) -> str:
+    night = _read(file).lines.get(line_id(target), Watch()).last_with_result()
+    return night.run if night else ""
 
 
 def _turn(file: Path, target: Target, seen: Seen) -> tuple[Morning, Watch]:
