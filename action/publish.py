@@ -96,7 +96,8 @@ def _property(text: str) -> str:
 
 
 def _md(text: str) -> str:
-    for mark in "\\`*_{}[]<>#|!":
+    text = text.replace("&", "&amp;").replace("<", "&lt;")
+    for mark in "\\`*_{}[]#|!":
         text = text.replace(mark, f"\\{mark}")
     return text.replace("\n", " ").replace("\r", " ")
 
