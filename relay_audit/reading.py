@@ -60,6 +60,10 @@ class BooksReader:
     def left(self) -> int:
         return self.budget.left(self.origin, self.sides.clock.now())
 
+    def pause(self) -> dt.timedelta:
+        """How long the site has asked to be left alone."""
+        return self.budget.closed_for(self.origin, self.sides.clock.now())
+
     async def log(self, step: str, *, leave: int = 0) -> LogReading | None:
         """The log, joined to our sendings; None where none can be read, or not now."""
         if (page := self.adapter.log) is None or not self._take(page, leave):

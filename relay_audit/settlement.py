@@ -21,6 +21,8 @@ from relay_audit.site_budget import PER_RUN
 
 SETTLING = dt.timedelta(seconds=10)
 """Rows are written after the answer is sent: the log is asked again this long after the last send, if any is missing."""
+SHORT_PAUSE = dt.timedelta(seconds=30)
+"""A `Retry-After` that is waited for at the end, once; a longer one leaves the log unread."""
 LATE_READS = 2
 KEPT_FOR_THE_END = 3
 """Calls that are not spent between steps: the settlement's reading of the log, a second one, and the balance."""
@@ -189,6 +191,9 @@ class Settlement:
         if self.books.left() < TIGHT:
             await self._wait(SETTLING)
         reading = await self.books.log("after")
+        if reading is not None and reading.state == "limited" and (pause := self.books.pause()) <= SHORT_PAUSE:
+            await self.sides.clock.sleep(pause.total_seconds())
+            reading = await self.books.log("after_pause") or reading
         for late in range(1, LATE_READS + 1):
             if reading is None or reading.state not in ("read", "empty") or not self._missing(reading):
                 break

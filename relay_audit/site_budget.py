@@ -53,6 +53,11 @@ class SiteBudget:
         shut = page.closed_until is not None and now < page.closed_until
         return 0 if shut else max(PER_SITE - len(page.calls), 0)
 
+    def closed_for(self, origin: str, now: dt.datetime) -> dt.timedelta:
+        """How long the site has asked to be left alone from now on."""
+        closed = _read(self._path(origin), now).closed_until
+        return max(closed - now, dt.timedelta(0)) if closed is not None else dt.timedelta(0)
+
     def pause(self, origin: str, until: dt.datetime, now: dt.datetime) -> None:
         """The site answered 429: nobody asks it again before then. A pause is never shortened, nor longer than a window."""
         path = self._path(origin)

@@ -226,3 +226,14 @@ def test_a_used_up_site_is_not_read(tmp_path):
     stage.whole()
     assert LOG not in stage.paths()
     assert {basis for basis, _ in charges(stage)} == {"usage_at_quoted_price"}
+
+
+@pytest.mark.parametrize(("wait", "read"), [("20", True), ("31", False)])
+def test_a_short_pause_that_the_site_names_is_waited_for(tmp_path, wait, read):
+    busy = json_answer("", 429, **{"retry-after": wait})
+    stage = Books(lambda _: EMPTY, lambda _: busy, rows_of).run(tmp_path)
+    assert states(stage) == (["empty", "limited", "read"] if read else ["empty", "limited"])
+    assert {basis for basis, _ in charges(stage)} == ({"relay_log"} if read else {"usage_at_quoted_price"})
+    if read:
+        first, second = [reading.at for reading in stage.history.log][1:]
+        assert (second - first).total_seconds() >= 20
