@@ -26,7 +26,7 @@ MONEY_CODES: dict[str, Code] = {
     ),
     "billing.ratio_differs_from_claim": code(
         6, "cost", "mismatch", "medium", "users",
-        "the multiple of the official list price is above the claimed one (lower is a fact)",
+        "the multiple of the official list price is above the claimed one; info where the public list shows it (lower is a fact)",
         "n", "claimed", "published", "charged_ratio", "hours",
     ),
     "billing.group_differs_from_claim": code(

@@ -7,6 +7,7 @@ list. What the books do not say is no information, never a pass; a charge in the
 from __future__ import annotations
 
 from relay_audit.assess.admissions import admitted
+from relay_audit.assess.billing_amounts import told_multiplier
 from relay_audit.assess.billing_arithmetic import Judged, arithmetic, judge
 from relay_audit.assess.billing_balance import Verdict, against_balance, usage_pages
 from relay_audit.assess.billing_cache import caching
@@ -35,6 +36,7 @@ def assess_billing(evidence: Evidence, knowledge: Knowledge) -> list[Finding]:
     found = [
         *arithmetic(done, bill),
         *prices(evidence, knowledge, bill, done),
+        *told_multiplier(evidence, knowledge, bill),
         *delivery(bill, balance),
         *against.findings,
         *usage_pages(evidence, bill, balance),
@@ -52,11 +54,8 @@ def _agreement(
     against: Verdict,
     found: list[Finding],
 ) -> list[Finding]:
-    """Said only where every judged row comes out and nothing else speaks against the bill."""
-    differs = any(
-        f.outcome == "mismatch" or f.code == "billing.undercharged" for f in found if f.code.startswith("billing.")
-    )
-    if differs:
+    """Said only where every judged row comes out and nothing of weight speaks against the bill."""
+    if any((f.outcome == "mismatch" and f.above_info) or f.code == "billing.undercharged" for f in found):
         return []
     if not done:
         return dollar_rows(evidence, knowledge, bill)

@@ -201,8 +201,9 @@ def _by_amounts(evidence: Evidence, knowledge: Knowledge, bill: Bill) -> Ratios:
 
 
 def _against_claim(evidence: Evidence, knowledge: Knowledge, bill: Bill, done: tuple[Judged, ...]) -> list[Finding]:
-    """Higher than claimed. A claim may mean the group's ratio or the multiple of the list: it is broken only where both
-    are above it, unless the list is closed; then the multiple alone is a sign of no weight."""
+    """Higher than claimed. What the public list shows at that hour is a tariff, and only noted. A claim may mean the
+    group's ratio or the multiple of the list: it is broken only where both are above it, unless the list is closed; then
+    the multiple alone is a sign of no weight."""
     ratios = told(evidence, knowledge, bill, done)
     claimed, charged = ratios.claimed, ratios.charged
     group = max((item.tariff.group * item.tariff.factor for item in done), default=charged)
@@ -218,8 +219,10 @@ def _against_claim(evidence: Evidence, knowledge: Knowledge, bill: Bill, done: t
     params = {"n": len(calls), "untrusted_group": _group_of(calls), "hours": hours(calls), **ratios.params()}
     params["charged_ratio"] = _text(multiple)
     weak = group <= limit
-    return [finding("billing.ratio_differs_from_claim", params, exchanges=ids(calls), severity="low" if weak else None,
-                    confidence="supporting" if weak else "strong", basis="relay_word")]  # fmt: skip
+    shown = ratios.published is not None and multiple <= ratios.published * (1 + TOLERANCE)
+    severity: Severity | None = "info" if shown else "low" if weak else None
+    return [finding("billing.ratio_differs_from_claim", params, exchanges=ids(calls), severity=severity,
+                    confidence="supporting" if weak or shown else "strong", basis="relay_word")]  # fmt: skip
 
 
 def _groups(evidence: Evidence, bill: Bill) -> list[Finding]:

@@ -17,6 +17,7 @@ from relay_audit.books import (
     LogRow,
     PriceReading,
     Published,
+    RateReading,
     SiteFacts,
     UsageReading,
 )
@@ -134,14 +135,23 @@ def test_a_published_markup_is_a_named_fact():
 
 @pytest.mark.parametrize(("charged", "fires"), [("0.36", True), ("0.3", False), ("0.25", False)])
 def test_claimed_30_is_held_against_what_is_charged(charged, fires):
-    site = SITE.model_copy(update={"group_ratio": {"default": Decimal(charged)}})
+    site = SITE.model_copy(update={"group_ratio": {"default": Decimal("0.3")}})
     quota = round(PAID * float(charged))
     made = judged([sent(1)], row(1, quota, other={**RATIOS, "group_ratio": float(charged)}), site=site,
                   claim=Claim(channel="anthropic", ratio=Decimal("0.3")))  # fmt: skip
-    assert accused(made) == (["billing.ratio_differs_from_claim"] if fires else [])
+    both = ["billing.price_differs_from_published", "billing.ratio_differs_from_claim"]
+    assert accused(made) == (both if fires else [])
     if fires:
-        params = made[0].params
-        assert (params["claimed"], params["published"], params["charged_ratio"]) == ("0.3", "0.36", "0.36")
+        params = made[1].params
+        assert (params["claimed"], params["published"], params["charged_ratio"]) == ("0.3", "0.3", "0.36")
+    shown = SITE.model_copy(update={"group_ratio": {"default": Decimal(charged)}})
+    listed = judged([sent(1)], row(1, quota, other={**RATIOS, "group_ratio": float(charged)}), site=shown,
+                    claim=Claim(channel="anthropic", ratio=Decimal("0.3")))  # fmt: skip
+    assert accused(listed) == [], "a ratio that the public list shows is a tariff"
+    closed = SITE.model_copy(update={"published": None})
+    alone = judged([sent(1)], row(1, quota, other={**RATIOS, "group_ratio": float(charged)}), site=closed,
+                   claim=Claim(channel="anthropic", ratio=Decimal("0.3")))  # fmt: skip
+    assert accused(alone) == (["billing.ratio_differs_from_claim"] if fires else [])
 
 
 def test_another_group_than_the_sold_one_and_a_shop_name_that_is_no_group():
@@ -359,3 +369,31 @@ def test_a_tier_of_the_list_that_was_refused():
     assert [f.code for f in judge_tiers(climb((open_,)))] == ["billing.tier_refused", "billing.refund_missing"]
     delivered = refused.model_copy(update={"state": "delivered", "movements": moves[:1]})
     assert judge_tiers(climb((delivered,))) == []
+
+
+# Books in dollars
+
+
+def cost(number: int, amount: str, listed: str | None = None) -> LogRow:
+    more = {"amount": Decimal(amount), "list_amount": Decimal(listed) if listed else None}
+    return row(number, other={}, group="").model_copy(update={"quota": None, **more})
+
+
+def test_one_multiple_of_the_list_on_every_call_is_a_match_and_a_told_multiplier_is_held_against_it():
+    """18 in at $2 and 4 out at $10 a million: $0.000076 by the vendor's list."""
+    three = [sent(1), sent(2), sent(3)]
+    even = judged(three, *(cost(n, "0.0000228") for n in (1, 2, 3)), site=SiteFacts(software="sub2api"))
+    assert codes(even) == ["billing.matches"]
+    assert even[0].params["charged_ratio"] == "0.3"
+    rate = RateReading(at=at(70), exchange="X0095", when="after", multiplier=Decimal("0.15"))
+    made = judged(three, *(cost(n, "0.0000228", "0.000076") for n in (1, 2, 3)), site=SiteFacts(software="sub2api"),
+                  rates=(rate,))  # fmt: skip
+    hit = found(made, "billing.price_differs_from_published")
+    assert (hit.params["factor"], hit.params["published"], hit.params["difference"]) == ("2", "0.15", "0.0000342")
+    claim = Claim(channel="anthropic", ratio=Decimal("0.25"))
+    above = judged(three, *(cost(n, "0.0000228") for n in (1, 2, 3)), site=SiteFacts(software="sub2api"), claim=claim)
+    assert accused(above) == ["billing.ratio_differs_from_claim"]
+    uneven = judged(
+        three, cost(1, "0.0000228"), cost(2, "0.00005"), cost(3, "0.0000228"), site=SiteFacts(software="sub2api")
+    )
+    assert accused(uneven) == []
