@@ -68,7 +68,8 @@ def _parameters(own: list[Finding], evidence: Evidence) -> Coverage:
 
 DECIDED = frozenset({
     "billing.matches", "billing.overcharged", "billing.undercharged", "billing.price_differs_from_published",
-    "billing.ratio_differs_from_claim", "billing.duplicate_charge", "billing.error_charged", "billing.empty_reply_charged",
+    "billing.ratio_differs_from_claim", "billing.group_differs_from_claim", "billing.duplicate_charge", "billing.error_charged",
+    "billing.empty_reply_charged",
     "billing.incomplete_charged", "billing.hold_not_released", "billing.refund_missing", "billing.cache_misbilled",
     "billing.tiers_measured",
 })  # fmt: skip
