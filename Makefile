@@ -66,6 +66,7 @@ test-deep: $(STAMP)-test
 
 bench: $(STAMP)-test
 	$(BIN)/python bench/run.py
+	$(BIN)/python bench/verify.py
 
 soak: $(STAMP)-test
 	$(PYTEST) -m soak -n 2

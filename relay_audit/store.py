@@ -159,10 +159,11 @@ class Store:
         end = self.terminal()
         return end.hash if end else ""
 
-    def verify_chain(self) -> None:
-        """Raises StoreError at the first event that is missing, changed, out of order or a second end."""
+    def verify_chain(self, events: Sequence[Event] | None = None) -> None:
+        """Of `events`, where all were read before. Raises StoreError at the first that is missing, changed, out of order or
+        a second end."""
         prev, ended = GENESIS, False
-        for expected, event in enumerate(self.events(), start=1):
+        for expected, event in enumerate(self.events() if events is None else events, start=1):
             if event.seq != expected:
                 raise _broken(expected, "is missing")
             if event.prev != prev:

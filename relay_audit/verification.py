@@ -51,8 +51,7 @@ class Verified:
 def verify_run(store: Store, reports: list[Path], environ: Mapping[str, str]) -> Verified:
     """The run and its own reports; then each report that was named."""
     result = Verified(store.run_id)
-    events = _events(store, result)
-    _blobs(store, events, result)
+    events = walk_run(store, result)
     if result.problems:
         return result
     try:
@@ -67,10 +66,17 @@ def verify_run(store: Store, reports: list[Path], environ: Mapping[str, str]) ->
     return result
 
 
+def walk_run(store: Store, result: Verified) -> list[Event]:
+    """Every link of the chain and every blob: what does not depend on what the run says."""
+    events = _events(store, result)
+    _blobs(store, events, result)
+    return events
+
+
 def _events(store: Store, result: Verified) -> list[Event]:
     try:
-        store.verify_chain()
         events = list(store.events())
+        store.verify_chain(events)
     except StoreError as error:
         result.problems.append(Problem("chain", {"seq": str(error.details.get("seq", "?")), "what": error.message}))
         return []
