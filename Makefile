@@ -84,12 +84,12 @@ $(STAMP)-run: $(BIN)/python
 
 $(STAMP)-test: $(BIN)/python
 	$(NEW_PIP)
-	$(PIP) --editable '.[media]' --group test
+	$(PIP) --editable '.[media,pdf]' --group test
 	@touch $@ $(STAMP)-run
 
 $(STAMP)-dev: $(BIN)/python
 	$(NEW_PIP)
-	$(PIP) --editable '.[media]' --group test --group dev
+	$(PIP) --editable '.[media,pdf]' --group test --group dev
 	@touch $@ $(STAMP)-test $(STAMP)-run
 
 # An environment that works is used as it is.

@@ -23,6 +23,7 @@ from relay_audit.manifest import models as archive_models
 from relay_audit.pack import Pack
 from relay_audit.plan import combinations
 from relay_audit.probe import GENERATORS, VALUES, Probe
+from relay_audit.report_shape import ReportShape
 from relay_audit.resources import checkout
 from relay_audit.wording import Wordlists
 
@@ -117,6 +118,7 @@ def documents() -> dict[str, str]:
     return {
         "probes/probe.schema.json": _json(probe_schema()),
         "known_fingerprints/fingerprint.schema.json": _json(fingerprint_schema()),
+        "docs/report.schema.json": _json(_schema("What report --format json gives", (ReportShape,), "anyOf")),
         "docs/archive.schema.json": _json(archive_schema()),
         "docs/finding_codes.md": codes_markdown(),
         "docs/exit_codes.md": exit_codes_markdown(),

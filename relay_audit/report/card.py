@@ -40,6 +40,7 @@ def card(page: Page, inside: Inside) -> dict[str, Any]:
     surplus = surplus_of(page.findings)
     price = relay_price(page.evidence)
     used = used_of(page.evidence, inside.paid) if inside.paid else None
+    compared = _compared(page, surplus or NO_SURPLUS, inside)
     return {
         **page.shared(),
         "name": show(page.evidence.target.name, WIDTH),
@@ -58,7 +59,8 @@ def card(page: Page, inside: Inside) -> dict[str, Any]:
         "surplus_slope": money(surplus.slope) if surplus else "",
         "real_costs": _real_costs(page, surplus or NO_SURPLUS, inside),
         "listed": page.phrases.amount(price.input) if price else "",
-        "compared": _compared(page, surplus or NO_SURPLUS, inside),
+        "compared": compared,
+        "dense": bool(compared or inside.paid or len(top) == REASONS_AT_MOST),
         "lines_note": _lines_note(page, inside),
         "bound": _bound(page),
         "approval": _approval(page),
@@ -138,30 +140,33 @@ def _compared(page: Page, surplus: Surplus, inside: Inside) -> list[tuple[str, s
     """The buyer's lines of the same model: name, input price, this line's real price as a share of it, 30-day success."""
     size = inside.typical_input_tokens or CALL_SIZES[1]
     here = real_costs(page.evidence, surplus, (size,))[0].price
-    same = [
-        line for line in inside.lines if line.model in (page.evidence.target.model, page.evidence.target.official_model)
-    ]
-    return [_line(page, line, here) for line in same[:LINES_AT_MOST]]
+    return [_line(page, line, here) for line in _same_model(page, inside)]
 
 
 def _line(page: Page, line: Line, here: Decimal | None) -> tuple[str, str, str, str]:
     none = page.text("joint.unknown")
     ratio = f"{100 * here / line.usd_per_mtok_in:.0f} %" if here is not None and line.usd_per_mtok_in else none
     price = page.phrases.amount(round_up(line.usd_per_mtok_in, 4)) if line.usd_per_mtok_in is not None else none
-    if line.success_30d is None:
-        success = page.text("lines.no_success")
-    else:
-        told = page.text("joint.list").join(filter(None, [show(line.window, 24), show(line.source, 24)]))
-        share = f"{100 * line.success_30d:.2f} %"
-        success = page.text("joint.aside", text=share, aside=told) if told else share
-    return show(line.name, 24), price, ratio, success
+    success = f"{100 * line.success_30d:.2f} %" if line.success_30d is not None else page.text("lines.no_success")
+    return show(line.name, 20), price, ratio, success
 
 
 def _lines_note(page: Page, inside: Inside) -> str:
+    """Where the shares of success come from, or why there is nothing to compare with."""
     if inside.lines_missing:
         return page.text(f"lines.{inside.lines_missing}")
+    same = _same_model(page, inside)
+    if not same:
+        return page.text("lines.other_models")
+    told = [
+        ", ".join(filter(None, [show(line.window, 40), show(line.source, 40)])) for line in same if line.success_30d
+    ]
+    return page.text("joint.clause").join(dict.fromkeys(filter(None, told)))
+
+
+def _same_model(page: Page, inside: Inside) -> list[Line]:
     wanted = (page.evidence.target.model, page.evidence.target.official_model)
-    return "" if any(line.model in wanted for line in inside.lines) else page.text("lines.other_models")
+    return [line for line in inside.lines if line.model in wanted][:LINES_AT_MOST]
 
 
 def _bound(page: Page) -> str:

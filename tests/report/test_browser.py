@@ -1,6 +1,6 @@
 """In a real Chromium: page 1, one A4 card, no overflow, no message on the console, no barrier that axe knows of.
 
-Run with `pytest -m browser`. `RELAY_AUDIT_AXE` names axe-core's `axe.min.js`; `RELAY_AUDIT_SHOTS` a folder for pictures.
+Run with `pytest -m browser`. `AXE_CORE` names axe-core's `axe.min.js`; `REPORT_SHOTS` a folder for pictures.
 """
 
 from __future__ import annotations
@@ -37,6 +37,7 @@ LONGEST = Inside(
     ),
     paid=Paid(amount="50", currency="CNY", credited="50"), typical_input_tokens=25_000, policy_digest="ab" * 32,
 )  # fmt: skip
+AXE_FILE, SHOTS = os.environ.get("AXE_CORE", ""), os.environ.get("REPORT_SHOTS", "")
 WITHDRAWN = Edition(version=2, because="the log was read again " * 8)
 MEASURE = """<!doctype html><iframe id=f src="{page}" style="width:{width}px;height:900px;border:0"></iframe>
 <script>onload=()=>{{const d=f.contentDocument.documentElement;
@@ -96,7 +97,7 @@ def test_page_one_of_the_vendors_report_holds_the_sentence_and_the_cards(tmp_pat
     sentence = re.search(r'class="headline">(.*?)</p>', raw, re.DOTALL)
     assert sentence is not None
     assert re.sub(r"\s|&#\d+;", "", sentence[1])[:40] in first
-    for name in re.findall(r'<li class="card \w+">\s*<h3>(.*?)</h3>', raw):
+    for name in re.findall(r'<li class="card \w+">\s*<h2>(.*?)</h2>', raw):
         assert name in first
 
 
@@ -121,20 +122,19 @@ def test_the_console_stays_silent_and_axe_finds_nothing(tmp_path: Path, lang, au
     page = saved(tmp_path, raw)
     said = chromium("--enable-logging=stderr", "--v=0", "--dump-dom", page.as_uri()).stderr
     assert "CONSOLE" not in said
-    if (shots := os.environ.get("RELAY_AUDIT_SHOTS")) is not None:
+    if SHOTS:
         for width, height, dark in ((1280, 3000, ""), (360, 3000, ""), (1280, 3000, "--force-dark-mode")):
             name = f"{audience}-{lang}-{width}{'-dark' if dark else ''}.png"
             chromium(
                 *filter(None, [dark]),
                 f"--window-size={width},{height}",
-                f"--screenshot={Path(shots) / name}",
+                f"--screenshot={Path(SHOTS) / name}",
                 page.as_uri(),
             )
-    axe = os.environ.get("RELAY_AUDIT_AXE", "")
-    if not axe:
-        pytest.skip("RELAY_AUDIT_AXE does not name axe-core's axe.min.js (npm install axe-core)")
+    if not AXE_FILE:
+        pytest.skip("AXE_CORE does not name axe-core's axe.min.js (npm install axe-core)")
     open_ = re.sub(rb"<meta http-equiv=[^>]*>", b"", raw)  # the page forbids every script, ours for the test as well
-    script = b"<script>" + Path(axe).read_bytes() + b"</script>" + AXE.encode()
+    script = b"<script>" + Path(AXE_FILE).read_bytes() + b"</script>" + AXE.encode()
     tested = saved(tmp_path, open_.replace(b"</body>", script + b"</body>"), "axe.html")
     dom = chromium("--virtual-time-budget=20000", "--window-size=1280,2000", "--dump-dom", tested.as_uri()).stdout
     result = re.search(r"AXE(\[.*?\])EXA</pre>", dom, re.DOTALL)

@@ -19,6 +19,7 @@ from relay_audit.report.as_csv import defused
 from relay_audit.report.as_text import AT_MOST
 from relay_audit.report.edition import Edition
 from relay_audit.report.render import AUDIENCES, FORMATS, Audience, Format, render
+from relay_audit.report_shape import ReportShape
 from relay_audit.target import Place
 from relay_audit.words import LANGS, Lang
 from tests.report import samples
@@ -151,6 +152,16 @@ def test_junit_fails_on_accusations_only() -> None:
     accusations = sum(f.accusation for f in samples.of_every_code(samples.evidence()))
     assert every.get("failures") == str(accusations)
     assert int(every.get("errors") or 0) == 2
+
+
+@pytest.mark.parametrize("make", MAKERS)
+@pytest.mark.parametrize("audience", AUDIENCES)
+def test_json_has_the_published_shape(audience, make) -> None:
+    for lang in LANGS:
+        whole = json.loads(made("json", audience, lang, make))
+        read = ReportShape.model_validate(whole, strict=False)
+        assert (read.verdict is None) == (audience != "internal")
+        assert set(whole) <= {*ReportShape.model_fields, "rule", "archive_digest", "report_cmd", "conflict"}
 
 
 def test_sarif_points_at_the_target_file_and_names_nothing_internal() -> None:
