@@ -92,11 +92,11 @@ def test_page_one_of_the_vendors_report_holds_the_sentence_and_the_cards(tmp_pat
     page, out = saved(tmp_path, page_of("vendor", lang, make)), tmp_path / "report.pdf"
     chromium(f"--print-to-pdf={out}", "--no-pdf-header-footer", page.as_uri())
     asked = ["pdftotext", "-l", "1", out, "-"]
-    first = re.sub(r"\s", "", subprocess.run(asked, check=True, capture_output=True, text=True).stdout)
+    first = re.sub(r"[\s-]", "", subprocess.run(asked, check=True, capture_output=True, text=True).stdout)
     raw = page.read_text(encoding="utf-8")
     sentence = re.search(r'class="headline">(.*?)</p>', raw, re.DOTALL)
     assert sentence is not None
-    assert re.sub(r"\s|&#\d+;", "", sentence[1])[:40] in first
+    assert re.sub(r"[\s-]|&#\d+;", "", sentence[1])[:40] in first
     for name in re.findall(r'<li class="card \w+">\s*<h2>(.*?)</h2>', raw):
         assert name in first
 
