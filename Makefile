@@ -27,7 +27,7 @@ help:
 	@echo 'make test-deep    the crash matrix'
 	@echo 'make test-relays  real relay software from the package index, each in its own environment'
 	@echo 'make test-browser reports in an installed Chromium'
-	@echo 'make bench        ratios: start-up, CPU per exchange, wall time against the critical path'
+	@echo 'make bench        ratios: start-up, CPU per exchange, wall time; check 5 against a bare read'
 	@echo 'make release      sdist, wheel, digests, locked dependencies, bill of materials'
 	@echo 'make test-seeds   a hundred seeds per honest scenario; make soak: long seeds, every crash point'
 
@@ -67,6 +67,7 @@ test-deep: $(STAMP)-test
 bench: $(STAMP)-test
 	$(BIN)/python bench/run.py
 	$(BIN)/python bench/verify.py
+	$(BIN)/python -m bench.media
 
 soak: $(STAMP)-test
 	$(PYTEST) -m soak -n 2

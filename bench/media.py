@@ -1,6 +1,6 @@
 """Check 5 against a bare read by the C2PA library: time and memory on a film of 200 MB, and a file of 80,000 empty boxes.
 
-`python bench/media.py [--json] [--megabytes N]`. Needs the extra `media`; signs the film while it runs, keeps nothing.
+`python -m bench.media [--json] [--megabytes N]`. Needs the extra `media`; signs the film while it runs, keeps nothing.
 """
 
 from __future__ import annotations
