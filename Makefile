@@ -29,7 +29,7 @@ help:
 	@echo 'make test-browser reports in an installed Chromium'
 	@echo 'make bench        ratios: start-up, CPU per exchange, wall time; check 5 against a bare read'
 	@echo 'make release      sdist, wheel, digests, locked dependencies, bill of materials'
-	@echo 'make test-seeds   a hundred seeds per honest scenario; make soak: long seeds, every crash point'
+	@echo 'make test-seeds   forty seeds per honest scenario and dialect, the table over HTTP and years on; make soak: 500'
 
 demo: $(STAMP)-run
 	$(BIN)/relay-audit demo

@@ -40,6 +40,10 @@ CODES: dict[str, Code] = {
     "channel.id_replayed": code(
         1, "backend", "mismatch", "medium", "users", "the same id on different requests", "n", "of",
     ),
+    "integrity.response_replayed": code(
+        1, "backend", "match", "info", "users",
+        "same id and text for a deliberate repeat of one body; charged: mismatch, medium", "n", "of", "charged",
+    ),
     "channel.chained_relay": code(
         1, "backend", "match", "info", "none", "a second relay behind the first", "via",
     ),
@@ -53,6 +57,7 @@ CODES: dict[str, Code] = {
     ),
     "tokens.template_noise": code(
         2, "cost", "match", "info", "none", "constant offset of 1 to 8 tokens, slope 1", "n", "offset", "low", "high",
+        "share_bound",
     ),
     "tokens.inconclusive_offset": code(
         2, "cost", "inconclusive", "low", "none", "constant offset of 9 to 49 tokens: never an accusation", "n", "offset",
@@ -79,6 +84,11 @@ CODES: dict[str, Code] = {
     "tokens.cache_breakpoint_injected": code(
         2, "cost", "mismatch", "medium", "users", "cache fields on a prompt without breakpoints", "n", "of", "cached",
     ),
+    "tokens.output_inflated": code(
+        2, "cost", "mismatch", "high", "users",
+        "verbatim copies billed above what the vendor bills for as many characters, on all texts",
+        "n", "billed", "official", "slope",
+    ),
     "tokens.deficit": code(2, "cost", "match", "info", "none", "billed less than the official count", "n", "offset"),
     "tokens.inconclusive": code(
         2, "cost", "inconclusive", "info", "none", "too few comparable samples, or a control that does not control",
@@ -96,7 +106,8 @@ CODES: dict[str, Code] = {
     ),
     "model.matches": code(
         3, "model", "match", "info", "none",
-        "a road that tells the claimed model from its siblings was open and agrees", "requested", "roads", "siblings",
+        "a road that tells the claimed model from its siblings was open and agrees; states the smallest share of another "
+        "model that would have been seen (95 %)", "requested", "roads", "siblings", "n", "share_bound",
     ),
     "model.not_verifiable": code(
         3, "model", "inconclusive", "info", "none", "no road that tells it from its siblings was open",

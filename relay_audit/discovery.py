@@ -19,10 +19,10 @@ from relay_audit.catalog import Packs
 from relay_audit.clock import Clock
 from relay_audit.errors import Unfinished, key_refused
 from relay_audit.evidence import TargetFacts
-from relay_audit.exchange import Exchange, pointer, whole_number
+from relay_audit.exchange import Exchange, pointer
 from relay_audit.fingerprint import Knowledge
 from relay_audit.pack import Pack
-from relay_audit.plan import Plan, Question, Step, make_plan
+from relay_audit.plan import Plan, Question, Step, make_plan, quote_counts
 from relay_audit.prices import PriceFile
 from relay_audit.quote import Prices, Quote, make_quote
 from relay_audit.recorder import Recorder
@@ -32,6 +32,7 @@ from relay_audit.relays.registry import adapter_of
 from relay_audit.replay import History
 from relay_audit.target import origin_of
 from relay_audit.transport import Endpoint, Outgoing, Transport
+from relay_audit.usage import counted, official_fault
 from relay_audit.wording import Wording
 from relay_audit.words import AuthStyle
 
@@ -233,8 +234,8 @@ def plan_by(question: Question, history: History, knowing: Knowing, seed: int) -
 
 
 async def _count_all(recorder: Recorder, sides: Sides, plan: Plan) -> tuple[dict[str, int], str]:
-    """The official count of every body that will be sent: one alone, since it says whether the rest can be asked, then
-    the rest. The first failure ends it with its reason."""
+    """The official count of every body that will be charged: one alone, since it says whether the rest can be asked, then
+    the rest. The first failure of a control ends it with its reason; what only the quote needs may stay uncounted."""
     steps = [step for step in plan.steps if step.counts and step.when == "before"]
     named = [(step, f"count.quote.{step.counts}") for step in steps]
     asked = await ask_officials(recorder, sides, named[:1])
@@ -244,19 +245,11 @@ async def _count_all(recorder: Recorder, sides: Sides, plan: Plan) -> tuple[dict
     for exchange, number in zip(asked, numbers, strict=True):
         if number is None:
             return {}, official_fault(exchange)
-    return {step.counts: number for step, number in zip(steps, numbers, strict=False) if number is not None}, ""
-
-
-def counted(exchange: Exchange, pack: Pack) -> int | None:
-    return (
-        whole_number(pointer(exchange.answer(), pack.counter.read)) if pack.counter and exchange.status == 200 else None
-    )
-
-
-def official_fault(exchange: Exchange) -> str:
-    if exchange.status == 401:
-        return "official_key_refused"
-    return "official_lacks_model" if exchange.status in (403, 404) else "official_unreachable"
+    more = quote_counts(plan, recorder.history.pack)
+    asked += await ask_officials(recorder, sides, [(step, f"count.quote.{step.counts}") for step in more])
+    told = zip([*steps, *more], asked, strict=False)
+    known = {step.counts: n for step, exchange in told if (n := counted(exchange, recorder.history.pack)) is not None}
+    return known | {s.id: known[s.mirrors] for s in plan.chargeable("official") if s.mirrors in known}, ""
 
 
 async def ask_official(recorder: Recorder, sides: Sides, step: Step, name: str) -> Exchange:

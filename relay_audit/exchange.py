@@ -141,3 +141,10 @@ def whole_number(value: Any) -> int | None:  # noqa: ANN401
 
 def _not_json(_: str) -> Any:  # noqa: ANN401
     raise ValueError("not JSON")
+
+
+def says_error(answer: Any) -> bool:  # noqa: ANN401  whatever a stranger sent
+    """Whether an answer refuses, whatever its status: an error, and nothing that a model wrote."""
+    if not isinstance(answer, dict) or any(answer.get(key) for key in ("content", "choices", "output", "candidates")):
+        return False
+    return answer.get("type") == "error" or bool(answer.get("error")) or answer.get("success") is False

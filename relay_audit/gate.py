@@ -5,7 +5,7 @@ from __future__ import annotations
 from decimal import Decimal
 from typing import Literal
 
-from relay_audit.exchange import Exchange
+from relay_audit.exchange import Exchange, says_error
 from relay_audit.ledger import Ledger
 from relay_audit.quote import Line, StepPrice
 from relay_audit.words import Frozen
@@ -72,11 +72,17 @@ def breaker(sent: tuple[Exchange, ...]) -> Decision | None:
     return None
 
 
+def was_answered(exchange: Exchange) -> bool:
+    """Taken and answered: 200 with an error in its body is a refusal."""
+    return exchange.status == 200 and not says_error(exchange.answer())
+
+
 def failed(exchange: Exchange) -> bool:
     """No answer, a refusal, or something no client can read (a web page, a cut or empty body)."""
     if exchange.delivery != "answered" or exchange.status is None or exchange.status != 200:
         return True
-    return exchange.response is None or exchange.response.cut or not isinstance(exchange.answer(), dict)
+    answer = exchange.answer()
+    return exchange.response is None or exchange.response.cut or not isinstance(answer, dict) or says_error(answer)
 
 
 def is_exhausted(exchange: Exchange) -> bool:

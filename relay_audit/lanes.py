@@ -12,7 +12,7 @@ from collections.abc import Iterable
 from decimal import Decimal
 
 from relay_audit.exchange import Exchange
-from relay_audit.gate import GO, Decision, after_refusal
+from relay_audit.gate import GO, Decision, after_refusal, was_answered
 from relay_audit.plan import Step
 from relay_audit.recorder import Recorder
 from relay_audit.settlement import Settlement
@@ -75,7 +75,7 @@ class Lanes:
         price = quote.price_of(step.id) if quote else None
         if price is None:
             raise ValueError(f"{step.id} has no price: it was never quoted")
-        return after_refusal(exchange.status == 200, charged, price)
+        return after_refusal(was_answered(exchange), charged, price)
 
     def _end(self, step: Step, reason: str, pending: list[Step]) -> None:
         """Said only where something is left unsent by it."""
@@ -85,10 +85,10 @@ class Lanes:
 
     def _open(self) -> list[tuple[Step, Exchange]]:
         """Refusals that were answered and not looked for in the books yet."""
-        return [(step, exchange) for step, exchange in self._unread() if exchange.status == 200]
+        return [(step, exchange) for step, exchange in self._unread() if was_answered(exchange)]
 
     def _unread_canaries(self) -> list[tuple[Step, Exchange]]:
-        return [(s, e) for s, e in self._unread() if s.stage == "canary" and e.status != 200]
+        return [(s, e) for s, e in self._unread() if s.stage == "canary" and not was_answered(e)]
 
     def _unread(self) -> list[tuple[Step, Exchange]]:
         history = self.recorder.history

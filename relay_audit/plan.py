@@ -140,7 +140,7 @@ def make_plan(question: Question, pack: Pack, probes: tuple[Probe, ...], wording
     steps = sorted((step for probe in chosen for step in _steps(probe, question, pack, wording)), key=turn)
     mirrors = [mirror for step in steps if question.official for mirror in _mirrors(step, question, chosen)]
     counted = [step for step in steps if _is_counted(step, chosen)]
-    counts = [_count(step, question, pack, when) for when in ("before", "after") for step in counted]
+    counts = [_count(step, question.official_model, pack, when) for when in ("before", "after") for step in counted]
     covered = {check for probe in chosen for check in probe.checks if check in wanted}
     return Plan(
         dialect=question.dialect,
@@ -299,7 +299,17 @@ def count_body(body: dict[str, Any], pack: Pack, official_model: str) -> dict[st
     return {pack.counter.inside: counted} if pack.counter.inside else counted
 
 
-def _count(step: Step, question: Question, pack: Pack, when: str) -> Step:
+def quote_counts(plan: Plan, pack: Pack) -> list[Step]:
+    """Counts that only the quote needs: of every legal body that will be sent and is not counted as a control. What the
+    vendor refuses it does not count either, and an honest hop charges nothing for it."""
+    controls = {step.counts for step in plan.steps}
+    if pack.counter is None or not plan.counter:
+        return []
+    uncounted = [step for step in plan.chargeable() if not step.refusal and step.id not in controls]
+    return [_count(step, plan.official_model, pack, "before") for step in uncounted]
+
+
+def _count(step: Step, official_model: str, pack: Pack, when: str) -> Step:
     if pack.counter is None:
         raise ValueError(f"dialect {pack.dialect} has no counting endpoint")
     return Step(
@@ -309,8 +319,8 @@ def _count(step: Step, question: Question, pack: Pack, when: str) -> Step:
         side="official",
         stage=step.stage,
         cost="free",
-        path=path_for(pack.counter.path, question.official_model),
-        body=count_body(step.body, pack, question.official_model),
+        path=path_for(pack.counter.path, official_model),
+        body=count_body(step.body, pack, official_model),
         factors=step.factors,
         counts=step.id,
         when="before" if when == "before" else "after",

@@ -17,6 +17,7 @@ from relay_audit.words import Bilingual, Frozen
 Stage = Literal["probe", "canary", "batch"]
 AssessorName = Literal[
     "channel", "token_parity", "token_intercept", "model_identity", "parameter_parity", "billing", "media", "tiers",
+    "output_echo", "repeated",
 ]  # fmt: skip
 ProfileName = Literal["quick", "standard", "thorough"]
 

@@ -100,7 +100,7 @@ class Quote(Frozen):
     issued_at: dt.datetime
     expires_at: dt.datetime
     counted: bool
-    """True where the input tokens are the official counts of these very bodies."""
+    """True where the input tokens are the official counts of these very bodies; what the vendor refuses is not counted."""
     counted_in_part: bool = False
     """True where only some of the bodies were counted; the others' tokens are our own upper estimate."""
     needs_explicit_ceiling: bool
@@ -202,6 +202,7 @@ def make_quote(plan: Plan, prices: Prices, counts: dict[str, int], now: dt.datet
             _line(plan, probe, side, price, own)
             for probe in dict.fromkeys(step.probe for step in plan.steps if step.side == side)
         ]
+    charged = [step for step in plan.chargeable() if not step.refusal]
     return Quote(
         plan_digest=plan.digest,
         seed=plan.seed,
@@ -209,8 +210,8 @@ def make_quote(plan: Plan, prices: Prices, counts: dict[str, int], now: dt.datet
         steps=tuple(priced),
         issued_at=now,
         expires_at=now + VALID_FOR,
-        counted=bool(counts) and all(step.id in counts for step in plan.chargeable()),
-        counted_in_part=0 < sum(step.id in counts for step in plan.chargeable()) < len(plan.chargeable()),
+        counted=bool(charged) and all(step.id in counts for step in charged),
+        counted_in_part=0 < sum(step.id in counts for step in charged) < len(charged),
         needs_explicit_ceiling=bool(prices.relay and prices.relay.assumed),
     )
 

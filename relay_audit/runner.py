@@ -19,7 +19,7 @@ from relay_audit.allowance import Allowance
 from relay_audit.discovery import Sides, ask_officials, way
 from relay_audit.errors import Overtaken, RelayAuditError
 from relay_audit.events import Draft
-from relay_audit.exchange import Exchange
+from relay_audit.exchange import Exchange, says_error
 from relay_audit.film_lane import FilmLane
 from relay_audit.gate import Decision, breaker, next_send
 from relay_audit.lanes import Lanes
@@ -275,7 +275,7 @@ class Runner:
             self.recorder.outcome(exchange, "released", Decimal(0), "not_sent")
         elif answer.delivery == "unconfirmed" or answer.response is None or answer.response.cut:
             self.recorder.outcome(exchange, "unconfirmed", price.at_most, "worst_case")
-        elif answer.response.status // 100 != 2 or (step.order is None and answer.response.status != 200):
+        elif _is_refused(step, exchange):
             self.recorder.outcome(exchange, "settled", Decimal(0), "refused")
         elif step.order is not None and read_task(step.order.task, exchange.answer()).task_id:
             self.recorder.outcome(exchange, "settled", price.expected, "tier_price")  # until the books say otherwise
@@ -285,3 +285,9 @@ class Runner:
             self.recorder.outcome(exchange, "settled", amount, "usage_at_quoted_price")
         else:  # a web page, NaN: what it cost is not known, and an unknown charge is not reported as one
             self.recorder.outcome(exchange, "unconfirmed", price.at_most, "worst_case")
+
+
+def _is_refused(step: Step, exchange: Exchange) -> bool:
+    """A film's order may be answered with any status of success; 200 with an error in its body is a refusal."""
+    status = exchange.status or 0
+    return status // 100 != 2 or (step.order is None and status != 200) or says_error(exchange.answer())

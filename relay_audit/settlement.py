@@ -13,6 +13,7 @@ from relay_audit.books import LogReading, LogRow
 from relay_audit.discovery import Sides
 from relay_audit.exchange import Exchange
 from relay_audit.fingerprint import Knowledge
+from relay_audit.gate import was_answered
 from relay_audit.reading import BooksReader, Shelf
 from relay_audit.recorder import Recorder
 from relay_audit.redaction import Redactor
@@ -82,14 +83,14 @@ class Settlement:
     async def charges_of(self, exchanges: list[Exchange]) -> dict[str, Decimal]:
         """What the books say some refusals cost, in site dollars, by one reading; what cannot be known now is absent. A
         refusal without a row cost nothing; an accepted call without one is waited for, once."""
-        accepted = [exchange for exchange in exchanges if exchange.status == 200]
+        accepted = [exchange for exchange in exchanges if was_answered(exchange)]
         reading = self.books.headers() or await self._between(accepted)
         if reading is None or reading.state not in ("read", "empty"):
             return await self._by_balance(accepted)
         self._write_charges(reading, loose_rows=False)
         charged = {e.id: self._charged(rows) for e in exchanges if (rows := self._rows_of(e, reading))}
         if reading.state == "read":
-            charged = {e.id: Decimal(0) for e in exchanges if e.status != 200} | charged
+            charged = {e.id: Decimal(0) for e in exchanges if not was_answered(e)} | charged
         missing = [exchange for exchange in accepted if exchange.id not in charged]
         return charged | (await self._by_balance(missing))
 

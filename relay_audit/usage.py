@@ -95,3 +95,15 @@ def is_generation(exchange: Exchange, pack: Pack) -> bool:
     return isinstance(answer, dict) and (
         pointer(answer, pack.answer.content) is not None or read_usage(exchange, pack) is not None
     )
+
+
+def counted(exchange: Exchange, pack: Pack) -> int | None:
+    return (
+        whole_number(pointer(exchange.answer(), pack.counter.read)) if pack.counter and exchange.status == 200 else None
+    )
+
+
+def official_fault(exchange: Exchange) -> str:
+    if exchange.status == 401:
+        return "official_key_refused"
+    return "official_lacks_model" if exchange.status in (403, 404) else "official_unreachable"

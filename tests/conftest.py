@@ -38,6 +38,16 @@ def pytest_unconfigure(config: pytest.Config) -> None:
     config.stash[HOME].cleanup()
 
 
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    """What a run over many seeds has shown: silence, and the bound on what silence can hide."""
+    passed = terminalreporter.getreports("passed")
+    bounds = sorted(str(value) for report in passed for name, value in report.user_properties if name == "bound")
+    if bounds:
+        terminalreporter.section("silent over many seeds")
+        for line in bounds:
+            terminalreporter.write_line(line)
+
+
 HOME = pytest.StashKey[tempfile.TemporaryDirectory[str]]()
 
 

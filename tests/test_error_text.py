@@ -7,6 +7,7 @@ import json
 import pytest
 
 from relay_audit.error_text import masked, read_refusal, same_complaint
+from relay_audit.exchange import says_error
 
 INNER = {
     "type": "error",
@@ -106,3 +107,20 @@ def test_masking_is_new_api_s(text: str, shown: str) -> None:
 )
 def test_a_complaint_is_the_same_by_its_words_and_its_field(official: str, relay: str, names: str, same: bool) -> None:
     assert same_complaint(official, relay, names) is same
+
+
+@pytest.mark.parametrize(
+    ("answer", "is_error"),
+    [
+        (INNER, True),
+        ({"error": {"message": "no"}}, True),
+        ({"error": "no", "choices": []}, True),
+        ({"success": False, "message": "no"}, True),
+        ({"error": None, "output": [{"type": "message"}], "object": "response"}, False),
+        ({"error": {"message": "no"}, "content": [{"type": "text", "text": "OK"}]}, False),
+        ({"id": "msg_1", "content": []}, False),
+        ({}, False), (None, False), ([INNER], False), ("error", False),
+    ],
+)  # fmt: skip
+def test_an_error_is_one_whatever_its_status(answer: object, is_error: bool) -> None:
+    assert says_error(answer) is is_error

@@ -111,4 +111,4 @@ def test_a_quote_says_how_far_its_counts_reach(tmp_path):
     only_tokens = staged("honest", tmp_path / "a", audit={"checks": [2], "profile": "quick"})
     everything = staged("honest", tmp_path / "b")
     assert (only_tokens.plan().counted, only_tokens.history.quote.counted_in_part) == (True, False)
-    assert (everything.plan().counted, everything.history.quote.counted_in_part) == (False, True)
+    assert (everything.plan().counted, everything.history.quote.counted_in_part) == (True, False)

@@ -10,7 +10,9 @@ from relay_audit.assess.combined import in_combination
 from relay_audit.assess.coverage import cover
 from relay_audit.assess.media import assess_media
 from relay_audit.assess.model_identity import TRAITS, assess_model_identity
+from relay_audit.assess.output_echo import assess_output_echo
 from relay_audit.assess.parameter_parity import assess_parameter_parity
+from relay_audit.assess.repeated import assess_repeated
 from relay_audit.assess.run_state import assess_run_state
 from relay_audit.assess.tiers import assess_tiers
 from relay_audit.assess.token_intercept import assess_token_intercept
@@ -28,6 +30,8 @@ ASSESSORS: dict[str, Assessor] = {
     "token_parity": assess_token_parity,
     "token_intercept": assess_token_intercept,
     "model_identity": assess_model_identity,
+    "output_echo": assess_output_echo,
+    "repeated": assess_repeated,
     "parameter_parity": assess_parameter_parity,
     "billing": assess_billing,
     "media": assess_media,
@@ -101,5 +105,5 @@ def _wanted(name: str, evidence: Evidence) -> bool:
     if name == "billing" and evidence.pack.video is not None:
         return False  # films have no tokens: their charges stand in the table of tiers
     by_check = {"channel": 1, "token_parity": 2, "token_intercept": 2, "parameter_parity": 4, "billing": 6,
-                "media": 5, "tiers": 6}  # fmt: skip
+                "media": 5, "tiers": 6, "output_echo": 2, "repeated": 1}  # fmt: skip
     return name not in by_check or by_check[name] in plan.checks

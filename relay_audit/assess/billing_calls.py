@@ -15,8 +15,6 @@ from relay_audit.plan import Step
 from relay_audit.usage import Usage, read_usage
 from relay_audit.words import money
 
-PRICED_APART = ("inference_geo", "service_tier", "speed", "tools", "mcp_servers", "container")
-
 
 @dataclass(frozen=True)
 class Call:
@@ -55,11 +53,6 @@ class Call:
             return True
         answer = self.exchange.answer()
         return isinstance(answer, dict) and bool(answer.get("error")) and self.usage is None
-
-    @property
-    def ordinary(self) -> bool:
-        """At the list's plain price: no region, tier, speed or tool that a vendor prices apart."""
-        return not any(self.body.get(name) for name in PRICED_APART)
 
     @property
     def body(self) -> dict[str, Any]:

@@ -193,8 +193,7 @@ def told(evidence: Evidence, knowledge: Knowledge, bill: Bill, done: tuple[Judge
 
 def _by_amounts(evidence: Evidence, knowledge: Knowledge, bill: Bill) -> Ratios:
     listed = list_price(evidence, knowledge)
-    priced = [call for call in bill.joined if call.usage is not None and not bill.quota_units and call.net > 0]
-    calls = [call for call in priced if call.ordinary]
+    calls = [call for call in bill.joined if call.usage is not None and not bill.quota_units and call.net > 0]
     official = sum((charge_of(call.usage.by_kind(), listed) for call in calls if call.usage and listed), Decimal(0))
     told = next((rate.multiplier for rate in reversed(evidence.rates) if rate.multiplier is not None), None)
     charged = sum((call.net for call in calls), Decimal(0)) / official if official else None

@@ -28,7 +28,7 @@ def dollar_rows(evidence: Evidence, knowledge: Knowledge, bill: Bill) -> list[Fi
     """A match where every priced call was charged at one and the same multiple of the vendor's list, and that multiple is
     the claimed one, the told one, or no more than the list itself."""
     listed = list_price(evidence, knowledge)
-    calls = [c for c in bill.joined if c.usage is not None and not c.usage.cached and c.net > 0 and c.ordinary]
+    calls = [call for call in bill.joined if call.usage is not None and not call.usage.cached and call.net > 0]
     if listed is None or bill.quota_units or not calls:
         return []
     multiples = [call.net / cost for call in calls if (cost := _cost(call, listed))]

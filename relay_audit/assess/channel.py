@@ -19,6 +19,7 @@ from relay_audit.exchange import pointer
 from relay_audit.finding import Confidence, Finding, Severity
 from relay_audit.fingerprint import Knowledge
 from relay_audit.ids import Reading, read_id
+from relay_audit.words import digest
 
 
 def assess_channel(evidence: Evidence, knowledge: Knowledge) -> list[Finding]:
@@ -27,7 +28,7 @@ def assess_channel(evidence: Evidence, knowledge: Knowledge) -> list[Finding]:
     if not answers:
         return []
     return [
-        *_replayed(answers),
+        *_replayed(answers, evidence),
         *([] if _scheme_moved(evidence, knowledge) else _reminted(answers)),
         *_channel(answers, evidence, way_of(evidence, knowledge)),
         *chained(evidence, knowledge),
@@ -51,8 +52,11 @@ def _scheme_moved(evidence: Evidence, knowledge: Knowledge) -> bool:
     return bool(seen) and all(reading.shape is None or reading.fault for reading in seen)
 
 
-def _replayed(samples: list[Sample]) -> list[Finding]:
-    counted = Counter(s.message_id for s in samples if s.message_id and not _is_constant(s))
+def _replayed(samples: list[Sample], evidence: Evidence) -> list[Finding]:
+    # The deliberate repeat of one body is another question.
+    bodies = {e.id: digest(e.request.body) if e.request.body else e.id for e in evidence.exchanges}
+    once = {(s.message_id, bodies.get(s.exchange)): s for s in samples if s.message_id and not _is_constant(s)}
+    counted = Counter(s.message_id for s in once.values())
     again = {item for item, times in counted.items() if times > 1}
     if not again:
         return []

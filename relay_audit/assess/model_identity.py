@@ -12,9 +12,10 @@ from collections import Counter
 from collections.abc import Iterable
 from decimal import Decimal
 from functools import partial
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from relay_audit.assess.channel_signals import signatures_of
+from relay_audit.bounds import percent, unseen_share
 from relay_audit.codes import finding
 from relay_audit.evidence import Evidence
 from relay_audit.exchange import Exchange, pointer
@@ -192,8 +193,10 @@ def _matches(leaks: list[Leak], evidence: Evidence, knowledge: Knowledge) -> lis
     signed = [x for x, name in _signed(evidence, knowledge) if relation(asked, name, knowledge) == "same"]
     kept = _rules_kept(evidence, knowledge)
     roads = ["error_text"] * bool(named) + ["signature"] * bool(signed)
-    params = {"requested": asked, "roads": roads, "siblings": _siblings(asked, kept, knowledge)}
+    params: dict[str, Any] = {"requested": asked, "roads": roads, "siblings": _siblings(asked, kept, knowledge)}
     if roads:
+        n = len(named) + len(signed)
+        params |= {"n": n, "share_bound": percent(unseen_share(n))}
         return [
             finding("model.matches", params, exchanges=(*named, *signed), confidence="supporting",
                     evidence_level="observed_pattern", basis="known_list", expected={"model": asked},

@@ -15,7 +15,7 @@ from relay_audit.assess.parameter_effects import EFFECTS
 from relay_audit.conformance import RelayDefault
 from relay_audit.error_text import SHELL_TYPES, Said, read_refusal, same_complaint
 from relay_audit.evidence import Evidence
-from relay_audit.exchange import Exchange, pointer
+from relay_audit.exchange import Exchange, pointer, says_error
 from relay_audit.finding import Basis, EvidenceLevel
 from relay_audit.fingerprint import Knowledge, canonical_model
 from relay_audit.plan import Step
@@ -132,7 +132,7 @@ def official_side(step: Step, exchange: Exchange, scene: Scene) -> Official | No
         evidence.target.dialect, step.case, evidence.target.official_model, day, refused=step.refusal
     )
     asked = [s.id for s in evidence.plan.steps if s.mirrors == step.id] if evidence.plan else []
-    told = [e for name in asked if (e := evidence.of_step(name)) and e.status is not None and e.status not in PASSING]
+    told = [e for name in asked if (e := evidence.of_step(name)) and _is_control(step, e)]
     if len({(e.status, _said(e).kind) for e in told}) > 1:
         return None
     needed = 2 if step.refusal else 1
@@ -152,8 +152,18 @@ def official_side(step: Step, exchange: Exchange, scene: Scene) -> Official | No
                     stale=row.age(day) == "stale", reads=reads)  # fmt: skip
 
 
+def _is_control(step: Step, exchange: Exchange) -> bool:
+    """Whether the vendor's answer speaks of this case: not of a moment, of a key that lacks the model, or of a legal value
+    that it refuses today for a reason of its own."""
+    if exchange.status is None or exchange.status in PASSING:
+        return False
+    if step.key == "made_up" or not step.case or "model" in step.case:
+        return True
+    return exchange.status not in GATES | {404} and (step.refusal or exchange.status == 200)
+
+
 def _said(exchange: Exchange) -> Said:
-    if exchange.response is None or exchange.response.status == 200:
+    if exchange.response is None or (exchange.response.status == 200 and not says_error(exchange.answer())):
         return Said(200, 200, "", "")
     return read_refusal(exchange.response.status, exchange.response.body)
 

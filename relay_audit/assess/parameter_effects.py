@@ -47,12 +47,20 @@ def output_bound(step: Step, exchange: Exchange, pack: Pack, reads: Mapping[str,
     limit, lines = step.output_limit, asked_for(step)
     usage = read_usage(exchange, pack)
     if limit is None or not lines or usage is None or not written(exchange, pack).strip():
-        return "unclear"  # an empty answer was bounded by nothing that can be seen
-    if all(line in written(exchange, pack) for line in lines[-3:]) or usage.output > limit + SLACK:
+        return "unclear"  # a model that spent its limit on thinking shows nothing either way
+    if all(line in written(exchange, pack) for line in lines[-3:]):
         return "not_honoured"
+    if usage.output > limit + SLACK:  # a limit that was raised, or tokens counted otherwise: the text says which
+        return "not_honoured" if _room(lines, exchange, pack) > limit + SLACK else "unclear"
     if reads and not _as_read(exchange, reads):
         return "unclear"
     return "clamped" if reads and usage.output < limit - SHORT else "same"
+
+
+def _room(lines: list[str], exchange: Exchange, pack: Pack) -> int:
+    """The fewest tokens that what was copied can take: no line takes less than one, and its end another."""
+    text = written(exchange, pack)
+    return 2 * sum(line in text for line in lines)
 
 
 EFFECTS: dict[str, Reads] = {"stop_word": stop_word, "output_bound": output_bound}

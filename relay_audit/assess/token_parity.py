@@ -138,7 +138,8 @@ def _constant(samples: list[Sample], evidence: Evidence, basis: Basis, confidenc
     if high == 0 or (low <= 0 and high <= 1):
         return speak("tokens.match", {"n": n, "offset": offset, "share_bound": percent(unseen_share(n))})
     if high <= NOISE + SPREAD and offset <= NOISE:
-        return speak("tokens.template_noise", {"n": n, "offset": offset, "low": low, "high": high})
+        noise = {"n": n, "offset": offset, "low": low, "high": high}
+        return speak("tokens.template_noise", noise | {"share_bound": percent(unseen_share(n))})
     if offset < SURPLUS:
         return speak("tokens.inconclusive_offset", {"n": n, "offset": offset})
     if len({s.official for s in samples}) < MIN_SIZES and evidence.plan is not None and evidence.plan.counter:

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from functools import partial
 from statistics import median
 
-from relay_audit.bounds import Line, fit, percent, share_interval
+from relay_audit.bounds import Line, fit, percent, share_interval, unseen_share
 from relay_audit.codes import finding
 from relay_audit.finding import Basis, Finding
 from relay_audit.plan import Step
@@ -80,7 +80,8 @@ def varying(samples: list[Sample], basis: Basis) -> list[Finding]:
         return [other]
     low, high = range_of(samples)
     if max(abs(low), abs(high)) <= NOISE:
-        params = {"n": len(samples), "offset": int(median(s.surplus for s in samples)), "low": low, "high": high}
+        offset, unseen = int(median(s.surplus for s in samples)), percent(unseen_share(len(samples)))
+        params = {"n": len(samples), "offset": offset, "low": low, "high": high, "share_bound": unseen}
         return [
             finding("tokens.template_noise", params, exchanges=ids_of(samples), basis=basis, confidence="supporting")
         ]

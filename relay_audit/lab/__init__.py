@@ -6,7 +6,8 @@ as recorded facts say; what is known only from reading a relay program's source 
 
 from relay_audit.lab.gpt_scenarios import DIALECTS, Dialect, scenarios_in
 from relay_audit.lab.knobs import Knobs
-from relay_audit.lab.scenarios import SCENARIOS, Scenario
+from relay_audit.lab.scenario import Scenario
+from relay_audit.lab.scenarios import SCENARIOS
 from relay_audit.lab.server import Served, serve, serve_world
 from relay_audit.lab.video_scenarios import VIDEO_SCENARIOS, VideoScenario
 from relay_audit.lab.video_world import VideoWorld

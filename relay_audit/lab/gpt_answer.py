@@ -29,13 +29,14 @@ def chat(
     body: dict[str, Any], model: Model, stamp: Stamps, how: Treatment, seen: Variation, rng: random.Random
 ) -> dict[str, Any]:
     created = int(stamp.message)
-    text, length = _spoken(body.get("max_completion_tokens") or body.get("max_tokens") or 4096, rng)
+    limit = body.get("max_completion_tokens") or body.get("max_tokens") or 4096
+    text, length = ("", 0) if how.empty else _spoken(limit, rng)
     prompt = billed(body, model, how, seen)
     message: dict[str, Any] = {"role": "assistant", "content": text, "refusal": None, "annotations": []}
     choice: dict[str, Any] = {"index": 0, "message": message, "finish_reason": "stop" if length else "length"}
     if not model.strict:
         choice = {"index": 0, "message": message, "logprobs": None, "finish_reason": choice["finish_reason"]}
-    spent = length or 16
+    spent = (length or (limit if how.empty else 16)) * how.output_factor
     answer: dict[str, Any] = {
         "id": _forged("chatcmpl-", 29, rng, DIGITS) if how.ids == "random" else chat_id(created, rng),
         "object": "chat.completion",
@@ -69,8 +70,9 @@ def response(
     created = int(stamp.message)
     stored = body.get("store") is not False
     ids = ResponseIds(created, stored=stored, rng=rng)
-    text, length = _spoken(body.get("max_output_tokens") or 4096, rng)
-    prompt, spent = billed(body, model, how, seen), length or 16
+    limit = body.get("max_output_tokens") or 4096
+    text, length = ("", 0) if how.empty else _spoken(limit, rng)
+    prompt, spent = billed(body, model, how, seen), (length or (limit if how.empty else 16)) * how.output_factor
     part = {"type": "output_text", "annotations": [], "logprobs": [], "text": text}
     item = {"id": ids.of("msg"), "type": "message", "status": "completed", "content": [part], "role": "assistant"}
     answer: dict[str, Any] = {

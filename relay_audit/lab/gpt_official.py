@@ -38,7 +38,7 @@ class OpenAi:
         seen: Variation,
         rng: random.Random,
         now: Callable[[], float],
-        state: Literal["up", "incident", "down"] = "up",
+        state: Literal["up", "incident", "down", "lacks_model"] = "up",
     ) -> None:
         self.key = key
         self.dialect: Format = dialect
@@ -92,6 +92,8 @@ class OpenAi:
     def _generated(self, request: HttpRequest, dialect: Format) -> HttpAnswer:
         body = request.json()
         reply = self.generate(body, dialect=dialect)
+        if self._state == "lacks_model" and reply.status == 200:
+            reply = self._refused(_lacking(body["model"]))
         if reply.status != 200 or body.get("stream") is not True:
             return self.as_json(reply)
         pieces = self.stream_of(reply.body)
@@ -105,6 +107,8 @@ class OpenAi:
             return self.as_json(self._refused(Complaint(400, "We could not parse the JSON body.", None, None)))
         if complaint := refuse(body, "openai_responses", counting=True):
             return self.as_json(self._refused(complaint))
+        if self._state == "lacks_model":
+            return self.as_json(self._refused(_lacking(body["model"])))
         self._counts += 1
         tokens = count_openai(body, find_model(body["model"]).generation)
         if self._state == "incident" and self._counts in INCIDENT:
@@ -119,6 +123,11 @@ class OpenAi:
 
     def _answered_at(self) -> float:
         return self._now() + self._seen.latency[0]
+
+
+def _lacking(model: str) -> Complaint:
+    text = f"The model `{model}` does not exist or you do not have access to it."
+    return Complaint(404, text, None, "model_not_found")
 
 
 def find_model(name: str) -> Model:

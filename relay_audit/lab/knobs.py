@@ -7,12 +7,14 @@ from decimal import Decimal
 from typing import Literal
 
 from relay_audit.lab.caching import CacheWay
+from relay_audit.lab.evasion import Strikes
 from relay_audit.lab.money import Money
 from relay_audit.lab.tokenizer import GenerationName
 
 Channel = Literal["anthropic", "aws", "vertex", "azure"]
-IdStyle = Literal["minted", "forged_bedrock", "random", "stale", "first_party", "constant", "future"]
-"""`first_party`: minted as the vendor's own, whatever stands behind. `constant`: as CLIProxyAPI writes it."""
+IdStyle = Literal["minted", "forged_bedrock", "random", "stale", "first_party", "constant", "future", "converted"]
+"""`converted`: as a converter in front of OpenAI writes it. `first_party`:
+minted as the vendor's own, whatever stands behind. `constant`: as CLIProxyAPI writes it."""
 Signed = Literal["own", "opaque", "anthropic", "aws", "vertex"]
 Hostile = Literal[
     "", "html_200", "empty_body", "huge_body", "gzip_bomb", "endless_stream", "slow_drip", "redirect", "invalid_json",
@@ -74,11 +76,22 @@ class Knobs:
     """Everything else between a call's usage, its row and the balance."""
     cache: CacheWay = "own"
     """What the upstream does with marks for its prompt cache."""
-    log: Literal["on", "off", "late", "query_only"] = "on"
+    log: Literal["on", "off", "late", "query_only", "used_up"] = "on"
+    """`used_up`: the buyer's own logins have spent what the site allows."""
     mapped_to: str = ""
     """The log admits that this model was asked for upstream; the answer names the requested one (a vendor's patch)."""
     serves: str = ""
     """The model really asked for upstream; answers name the requested one, refusals name what was asked."""
+    strikes: Strikes = "always"
+    """When the model, the tokenizer and the hidden prompt are other than promised."""
+    output_factor: int = 1
+    """What the relay multiplies output tokens by, in the answer and in the bill."""
+    stores: Literal["", "free", "charged"] = ""
+    """Answers of the last five minutes are given again for the same prompt, with or without a charge."""
+    empty_text: bool = False
+    """The model thinks and says nothing: tokens without a text, as models that reason now and then do."""
+    errors_as_200: bool = False
+    """Refusals and failures come with status 200, the error in the body."""
     balance: int | None = None
     """Quota left on the key; None is plenty."""
     stores_nothing: bool = False
@@ -102,6 +115,7 @@ class Knobs:
     litellm_model: str = ""
     """What LiteLLM's `x-litellm-model-name` says; empty means the requested model."""
     echoes_key: Literal["", "answers", "errors"] = ""
-    official: Literal["up", "incident", "down"] = "up"
-    """`incident`: counts differ by 7 in the middle of the run. `down`: 529 to everything."""
+    official: Literal["up", "incident", "down", "lacks_model"] = "up"
+    """`incident`: counts differ by 7 in the middle of the run. `down`: 529 to everything. `lacks_model`:
+    404 to the model, whoever asks for it there."""
     hostile: Hostile = ""

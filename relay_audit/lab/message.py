@@ -16,13 +16,14 @@ from relay_audit.lab.models import Model
 from relay_audit.lab.signature import opaque, signature
 from relay_audit.lab.tokenizer import GenerationName, count_body
 from relay_audit.lab.variation import Variation
-from relay_audit.lab.writing import write
+from relay_audit.lab.writing import Written, write
 
 KINDS: dict[Channel, str] = {"anthropic": "msg", "azure": "msg", "aws": "msg_bdrk", "vertex": "msg_vrtx"}
 CONSTANT_ID = "msg_1nZdL29xx5MUA1yADyHTEsnR8uuvGzszyY"
 """CLIProxyAPI's, where what stands behind it gives no id."""
 THOUGHT = "Comparing the words one after the other. "
 STALE_S = 3 * 3600
+CUT = Written("", 0, "max_tokens")
 
 
 @dataclass(frozen=True)
@@ -36,6 +37,9 @@ class Treatment:
     cached: int = 0
     cache_is_new: bool = False
     factor: Decimal = Decimal(1)
+    output_factor: int = 1
+    empty: bool = False
+    """The model thinks up to its limit and says nothing."""
     geo: str = ""
     extras: bool = False
     signature: Signed = "own"
@@ -78,6 +82,8 @@ def message_id(channel: Channel, style: IdStyle, at: float, rng: random.Random) 
         return ids.lookalike("msg_bdrk_", 24, rng)
     if style == "random":
         return ids.lookalike("msg_01", 22, rng, ids.BASE58)
+    if style == "converted":
+        return ids.lookalike("chatcmpl-", 29, rng)
     if style == "constant":
         return CONSTANT_ID
     if style == "future":
@@ -85,7 +91,9 @@ def message_id(channel: Channel, style: IdStyle, at: float, rng: random.Random) 
     return ids.minted("msg" if style == "first_party" else KINDS[channel], at, rng)
 
 
-def usage(body: dict[str, Any], model: Model, output: int, how: Treatment, seen: Variation) -> dict[str, Any]:
+def usage(
+    body: dict[str, Any], model: Model, output: int, how: Treatment, seen: Variation, thought: int = 0
+) -> dict[str, Any]:
     """The usage block: billed input is the count, the run's template offset and whatever was added on the way."""
     counted = count_body(body, how.generation or model.generation) + seen.template_offset + how.hidden
     counted -= how.prefix.tokens
@@ -94,18 +102,18 @@ def usage(body: dict[str, Any], model: Model, output: int, how: Treatment, seen:
     five, hour, read = written + how.prefix.written_5m, how.prefix.written_1h, read + how.prefix.read
     caches: dict[str, Any] = {"cache_creation_input_tokens": five + hour, "cache_read_input_tokens": read}
     split = {"cache_creation": {"ephemeral_5m_input_tokens": five, "ephemeral_1h_input_tokens": hour}}
-    tokens: dict[str, Any] = {"output_tokens": output}
+    tokens: dict[str, Any] = {"output_tokens": output * how.output_factor}
     orders: tuple[dict[str, Any], ...] = (caches | split | tokens, caches | tokens | split, tokens | caches | split)
     block: dict[str, Any] = {"input_tokens": billed, **orders[seen.usage_order]}
     # Bedrock has service_tier and no inference_geo (opus-4-8, 2026-08), Vertex had neither until at least 2026-04.
     if how.channel != "vertex":
         block["service_tier"] = "standard"
-    if how.channel in ("anthropic", "azure"):
+    if how.channel in ("anthropic", "azure") and how.ids != "converted":
         block["inference_geo"] = how.geo or (
             body.get("inference_geo", model.geo) if how.channel == "anthropic" else "not_available"
         )
     if seen.output_details or how.extras:
-        block["output_tokens_details"] = {"thinking_tokens": max(output - 6, 0)}
+        block["output_tokens_details"] = {"thinking_tokens": thought}
     if how.extras:
         block |= {
             "server_tool_use": None,
@@ -129,17 +137,20 @@ def message(
     limit = body["max_tokens"]
     thought = _thinking(body, model, how, rng, account)
     said = write(body, how.generation or model.generation, rng)
-    length = min(said.tokens + (rng.randint(60, 140) if thought else 0), limit)
+    thinking = rng.randint(60, 140) if thought else 0
+    length = limit if how.empty else min(said.tokens + thinking, limit)
+    if how.empty:
+        thinking, thought, said = length, [{"type": "thinking", "thinking": THOUGHT, "signature": opaque(rng)}], CUT
     answer: dict[str, Any] = {
         "model": model.name,
         "id": message_id(how.channel, how.ids, stamp.message, rng),
         "type": "message",
         "role": "assistant",
-        "content": [*thought, {"type": "text", "text": said.text}] if limit else [],
+        "content": [*thought, *([{"type": "text", "text": said.text}] if said.text else [])] if limit else [],
         "stop_reason": "end_of_answer" if how.future and said.reason == "end_turn" else said.reason,
         "stop_sequence": said.stop,
         "stop_details": None,
-        "usage": usage(body, model, length, how, seen),
+        "usage": usage(body, model, length, how, seen, min(thinking, length)),
     }
     if how.channel == "anthropic" and (seen.nulls or how.extras):
         answer |= {"container": None, "diagnostics": None}

@@ -32,7 +32,9 @@ class Model:
     list_price: Ratios
     """The official list in a relay's units."""
     strict: bool
-    """The 5.5 rules: thinking on and off, sampling, prefill and forced tools are refused."""
+    """The 5.5 rules: thinking on and off, sampling, prefill and forced tools are refused …"""
+    takes: frozenset[str] = frozenset()
+    """… but for these."""
 
 
 def _ratios(dollars_in: str, completion: str, cache: str, cache_write: str = "1.25") -> Ratios:
@@ -44,6 +46,8 @@ _ROWS = (
           _ratios("2", "5", "0.05"), strict=True),
     Model("claude-opus-5-5", "Claude Opus 5.5", "2026-09-22T00:00:00Z", "claude-5", 128_000, 1_000_000, "global",
           _ratios("4", "5", "0.05"), strict=True),
+    Model("claude-opus-5", "Claude Opus 5", "2026-05-21T00:00:00Z", "claude-5", 128_000, 1_000_000, "global",
+          _ratios("5", "5", "0.1"), strict=True, takes=frozenset({"disabled", "forced_tool"})),
     Model("claude-haiku-5-5", "Claude Haiku 5.5", "2026-10-07T00:00:00Z", "claude-5", 128_000, 1_000_000, "global",
           _ratios("0.1", "5", "0.1"), strict=True),
     Model("claude-sonnet-4-5-20250929", "Claude Sonnet 4.5", "2025-09-29T00:00:00Z", "claude-4-5", 64_000, 200_000,

@@ -8,10 +8,12 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from typing import Any
 
 from relay_audit.lab import hostile, ids, shells
 from relay_audit.lab.billing import Tokens, hold, site_dollars
+from relay_audit.lab.evasion import Stored
 from relay_audit.lab.knobs import Knobs
 from relay_audit.lab.message import events, printed_anew, rebuilt
 from relay_audit.lab.models import MODELS
@@ -64,6 +66,7 @@ class NewApi:
         self._now = now
         self._turns = Turns(knobs, rng, seen.flaky_phase)
         self._last: Reply | None = None
+        self._stored: Stored[Reply] = Stored(now)
         self._served = 0
         self._empty = Every(knobs.money.empties_every)
         self.log = RelayLog(knobs, rng, now)
@@ -114,10 +117,12 @@ class NewApi:
             return refusal
         if self._knobs.hostile == "redirect":
             return HttpAnswer(307, (("location", self.elsewhere + request.path), *own))
+        if self._knobs.stores and (stored := self._stored.find(body)) is not None:
+            return self._again(body, stored, request_id, own)
         turn = self._turns.next(body, request.header("user-agent"))
         if turn.fails:
-            return self._flaky(request_id, own)
-        served = {"model": self._knobs.serves} if self._knobs.serves else {}
+            return self._as_said(self._flaky(request_id, own))
+        served = {"model": self._knobs.serves} if self._knobs.serves and turn.strikes else {}
         sent = tampered(_forwarded(body) | served, self._knobs)
         reply = self._upstream.generate(sent, beta=bool(request.header("anthropic-beta")), how=turn.how)
         if reply.status == 400 and self._knobs.reroutes:
@@ -125,9 +130,18 @@ class NewApi:
             return self._answer(body, elsewhere, request_id, own)
         if reply.status != 200:
             self._bill_refusal(request_id, body)
-            return self._upstream_error(reply, request_id, own)
-        answer = self._answer(body, self._dressed(reply, turn, body["model"], request), request_id, own)
+            return self._as_said(self._upstream_error(reply, request_id, own))
+        dressed = self._dressed(reply, turn, body["model"], request)
+        self._stored.keep(body, dressed)
+        answer = self._answer(body, dressed, request_id, own)
         return hostile.spoil(self._knobs.hostile, answer)
+
+    def _again(self, body: dict[str, Any], stored: Reply, request_id: str, own: Headers) -> HttpAnswer:
+        """An earlier answer to the same prompt, without asking anybody."""
+        return self._answer(body, stored, request_id, own, billed=self._knobs.stores == "charged")
+
+    def _as_said(self, refusal: HttpAnswer) -> HttpAnswer:
+        return replace(refusal, status=200) if self._knobs.errors_as_200 else refusal
 
     def _refuse(self, request: HttpRequest, body: Any, request_id: str, own: Headers) -> HttpAnswer | None:  # noqa: ANN401
         """Everything the relay turns down before it asks upstream."""
@@ -211,13 +225,16 @@ class NewApi:
             answer |= {"debug": {"authorization": f"Bearer {request.key}"}}
         return Reply(200, reply.headers, answer)
 
-    def _answer(self, body: dict[str, Any], reply: Reply, request_id: str, own: Headers) -> HttpAnswer:
+    def _answer(
+        self, body: dict[str, Any], reply: Reply, request_id: str, own: Headers, *, billed: bool = True
+    ) -> HttpAnswer:
         """Bills the call, then writes it as JSON with the upstream's headers or as a stream without them."""
         delay = self._upstream.latency()
         stream = body.get("stream") is True
         tokens = Tokens.of(reply.body["usage"])
         limit = self._limit_of(body)
-        self.log.write(request_id, body["model"], tokens, stream=stream, use_time=delay, limit=limit)
+        if billed:
+            self.log.write(request_id, body["model"], tokens, stream=stream, use_time=delay, limit=limit)
         if stream:
             pieces = list(self._events(reply.body))
             if self._knobs.money.cuts_streams:

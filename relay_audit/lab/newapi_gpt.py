@@ -64,21 +64,28 @@ class NewApiGpt(NewApi):
         if refusal is not None:
             return refusal
         seen_as = {**body, "system": "own"} if brings_system(body) else body
+        if self._knobs.stores and (stored := self._stored.find(body)) is not None:
+            return self._again(body, stored, request_id, own)
         turn = self._turns.next(seen_as, request.header("user-agent"))
         if turn.fails:
-            return self._flaky(request_id, own)
+            return self._as_said(self._flaky(request_id, own))
         return self._relay(request, body, turn, request_id, own)
 
     def _relay(
         self, request: HttpRequest, body: dict[str, Any], turn: Turn, request_id: str, own: Headers
     ) -> HttpAnswer:
         switched = self._knobs.stores_nothing and isinstance(body.get("store", True), bool)
-        sent = {**body, "store": False} if switched else body
+        sent = {**body, "store": False} if switched else dict(body)
+        sent = {name: value for name, value in sent.items() if name not in self._knobs.swallows}
+        if self._knobs.serves and turn.strikes:
+            sent["model"] = self._knobs.serves
         reply = self._gpt.generate(sent, how=turn.how)
         if reply.status != 200:
             self._bill_refusal(request_id, body)
-            return self._upstream_error(reply, request_id, own)
-        answer = self._answer(body, self._dressed(reply, turn, body["model"], request), request_id, own)
+            return self._as_said(self._upstream_error(reply, request_id, own))
+        dressed = self._dressed(reply, turn, body["model"], request)
+        self._stored.keep(body, dressed)
+        answer = self._answer(body, dressed, request_id, own)
         return hostile.spoil(self._knobs.hostile, answer)
 
     def _models(self, request: HttpRequest, own: Headers) -> HttpAnswer:  # noqa: ARG002  as in the class above it
@@ -124,9 +131,10 @@ class NewApiGpt(NewApi):
             return shells.wrapped_in_chinese(reply.status, compact(reply.body), own)
         return json_answer(reply.status, reply.body, own)
 
-    def _dressed(self, reply: Reply, turn: Turn, model: str, request: HttpRequest) -> Reply:  # noqa: ARG002
-        answer = reply.body | ({"model": self._knobs.returned_name} if self._knobs.returned_name else {})
-        if turn.replays and self._last is not None:
+    def _dressed(self, reply: Reply, turn: Turn, model: str, request: HttpRequest) -> Reply:
+        patched = self._knobs.returned_name or (GPT_MODELS[model].display_name if self._knobs.serves else "")
+        answer = reply.body | ({"model": patched} if patched else {})
+        if turn.replays and self._last is not None and _has_text(self._last.body):
             reply = Reply(200, self._last.headers, reply.body)
             answer |= _said_before(self._last.body, answer)
         self._last = Reply(200, reply.headers, answer)
@@ -134,12 +142,15 @@ class NewApiGpt(NewApi):
             answer = answer | {"debug": {"authorization": f"Bearer {request.key}"}}
         return Reply(200, reply.headers, answer)
 
-    def _answer(self, body: dict[str, Any], reply: Reply, request_id: str, own: Headers) -> HttpAnswer:
+    def _answer(
+        self, body: dict[str, Any], reply: Reply, request_id: str, own: Headers, *, billed: bool = True
+    ) -> HttpAnswer:
         delay = self._gpt.latency()
         stream = body.get("stream") is True
         tokens = tokens_of(reply.body["usage"])
         limit = self._limit_of(body)
-        self.log.write(request_id, body["model"], tokens, stream=stream, use_time=delay, limit=limit)
+        if billed:
+            self.log.write(request_id, body["model"], tokens, stream=stream, use_time=delay, limit=limit)
         if stream:
             pieces = self._gpt.stream_of(reply.body)
             headers: Headers = (("Content-Type", STREAM_TYPE.partition(";")[0]), ("Cache-Control", "no-cache"), *own)
@@ -152,6 +163,12 @@ class NewApiGpt(NewApi):
 
     def _is_stripped(self, name: str) -> bool:
         return self._knobs.strips_vendor_headers and name.startswith(MARKS)
+
+
+def _has_text(answer: dict[str, Any]) -> bool:
+    if "choices" in answer:
+        return bool(answer["choices"][0]["message"]["content"])
+    return any(item["type"] == "message" for item in answer["output"])
 
 
 def _said_before(last: dict[str, Any], answer: dict[str, Any]) -> dict[str, Any]:

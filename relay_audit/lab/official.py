@@ -45,7 +45,7 @@ class Official:
         seen: Variation,
         rng: random.Random,
         now: Callable[[], float],
-        state: Literal["up", "incident", "down"] = "up",
+        state: Literal["up", "incident", "down", "lacks_model"] = "up",
         future: bool = False,
     ) -> None:
         self.key = key
@@ -128,6 +128,8 @@ class Official:
 
     def _messages(self, request: HttpRequest) -> HttpAnswer:
         body = request.json()
+        if self._state == "lacks_model" and isinstance(body, dict) and not refuse(body, counting=False, beta=False):
+            return self.as_json(self.refused(Refusal(404, "not_found_error", f"model: {body['model']}")))
         reply = self.generate(body, beta=bool(request.header("anthropic-beta")))
         return self.as_stream(reply) if reply.status == 200 and body.get("stream") else self.as_json(reply)
 
@@ -137,6 +139,8 @@ class Official:
             return self.as_json(self._invalid("The request body is not valid JSON."))
         if complaint := refuse(body, counting=True, beta=bool(request.header("anthropic-beta"))):
             return self.as_json(self.refused(complaint))
+        if self._state == "lacks_model":
+            return self.as_json(self.refused(Refusal(404, "not_found_error", f"model: {body['model']}")))
         self._counts += 1
         tokens = count_body(body, MODELS[body["model"]].generation)
         if self._state == "incident" and self._counts in INCIDENT:

@@ -26,10 +26,10 @@ class CriticalLimit:
     """20 calls in 20 minutes per address, one bucket for the log, a key's usage and the ratio list; over it the answer
     is 429 with an empty body, on newer builds with `Retry-After`."""
 
-    def __init__(self, now: Callable[[], float], *, retry_after: bool) -> None:
+    def __init__(self, now: Callable[[], float], *, retry_after: bool, used_up: bool = False) -> None:
         self._now = now
         self._retry_after = retry_after
-        self._calls: deque[float] = deque()
+        self._calls: deque[float] = deque([now()] * CRITICAL_CALLS if used_up else ())
 
     def refuse(self, own: Headers) -> HttpAnswer | None:
         now = self._now()
@@ -59,7 +59,7 @@ class Panel:
         self._seen = seen
         self._log = log
         self._now = now
-        self._limit = CriticalLimit(now, retry_after=seen.retry_after)
+        self._limit = CriticalLimit(now, retry_after=seen.retry_after, used_up=knobs.log == "used_up")
         self._start = int(now()) - rng.randint(3_600, 4_000_000)
         self._price = rng.choice((1, 7.3))
         self.routes: dict[str, Route] = {

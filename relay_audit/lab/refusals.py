@@ -234,17 +234,17 @@ def _by_model(body: dict[str, Any], model: Model) -> str:
         return f"max_tokens: {limit} > {model.max_output}, {_MAXIMUM} {model.name}"
     thinking = (body.get("thinking") or {}).get("type")
     if model.strict:
-        return _by_strict_model(body, thinking)
+        return _by_strict_model(body, thinking, model.takes)
     return "adaptive thinking is not supported on this model" if thinking == "adaptive" else ""
 
 
-def _by_strict_model(body: dict[str, Any], thinking: object) -> str:
-    if thinking in ("enabled", "disabled"):
+def _by_strict_model(body: dict[str, Any], thinking: object, takes: frozenset[str]) -> str:
+    if thinking in ("enabled", "disabled") and thinking not in takes:
         return (
             f'"thinking.type.{thinking}" is not supported for this model. Use "thinking.type.adaptive" and '
             '"output_config.effort" to control thinking behavior.'
         )
-    if (body.get("tool_choice") or {}).get("type") in ("any", "tool"):
+    if (body.get("tool_choice") or {}).get("type") in ("any", "tool") and "forced_tool" not in takes:
         return 'tool_choice: type "tool" and "any" are not supported for this model.'
     if deprecated := next(
         (name for name, usual in (("temperature", 1), ("top_p", 1)) if body.get(name, usual) != usual), ""

@@ -26,6 +26,8 @@ class Scenario:
     expect_no_key: frozenset[str] | None
     """The same without an official key; None where a run of three sends may or may not meet the fault."""
     notes: str = ""
+    may: frozenset[str] = frozenset()
+    """Codes that a run may or may not give: what strikes seldom is found or bounded."""
     model: str = ""
     """What is bought; empty means the dialect's usual model."""
     profile: str = ""
@@ -42,8 +44,10 @@ def row(
     *,
     no_key: str | None = "=",
     notes: str = "",
+    may: str = "",
+    model: str = "",
     profile: str = "",
 ) -> Scenario:
     codes = frozenset(expect.split())
     without = None if no_key is None else codes if no_key == "=" else frozenset(no_key.split())
-    return Scenario(name, Title(en, zh), kind, knobs, codes, without, notes, profile=profile)
+    return Scenario(name, Title(en, zh), kind, knobs, codes, without, notes, frozenset(may.split()), model, profile)

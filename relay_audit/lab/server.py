@@ -17,7 +17,7 @@ from http import HTTPStatus
 from typing import Any
 
 from relay_audit.lab.gpt_scenarios import Dialect
-from relay_audit.lab.scenarios import Scenario
+from relay_audit.lab.scenario import Scenario
 from relay_audit.lab.video_world import VideoWorld
 from relay_audit.lab.wire import HttpAnswer, HttpRequest, Side
 from relay_audit.lab.world import Arrival, World

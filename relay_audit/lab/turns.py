@@ -10,6 +10,7 @@ import random
 from dataclasses import dataclass
 from typing import Any
 
+from relay_audit.lab.evasion import Blocks, Mood
 from relay_audit.lab.knobs import Channel, Knobs
 from relay_audit.lab.message import Treatment
 
@@ -21,6 +22,8 @@ class Turn:
     how: Treatment
     fails: bool
     replays: bool
+    strikes: bool = True
+    """Whether this request is treated as the knobs say."""
 
 
 class Turns:
@@ -31,24 +34,28 @@ class Turns:
         self._bedrock = Blocks(2, rng)
         self._number = 0
         self._cache_written = False
+        self._mood = Mood(knobs.strikes, random.Random(rng.random()) if knobs.strikes != "always" else rng)
 
     def next(self, body: dict[str, Any], agent: str = "") -> Turn:
         self._number += 1
         fails = self._flaky.hit()
         replays = self._knobs.replays and self._number % 2 == 0
-        return Turn(self._number, self._treatment(body, agent), fails, replays)
+        strikes = self._mood.strikes(body)
+        return Turn(self._number, self._treatment(body, agent, strikes=strikes), fails, replays, strikes)
 
-    def _treatment(self, body: dict[str, Any], agent: str) -> Treatment:
+    def _treatment(self, body: dict[str, Any], agent: str, *, strikes: bool) -> Treatment:
         knobs = self._knobs
         new, self._cache_written = not self._cache_written, bool(knobs.hidden_cached)
         return Treatment(
             channel=self._channel(),
             ids=knobs.ids,
-            generation=knobs.generation,
-            hidden=knobs.hidden if self._adds_prompt(body, agent) else 0,
+            generation=knobs.generation if strikes else None,
+            hidden=knobs.hidden if strikes and self._adds_prompt(body, agent) else 0,
             cached=knobs.hidden_cached,
             cache_is_new=new,
             factor=knobs.usage_factor,
+            output_factor=knobs.output_factor,
+            empty=knobs.empty_text,
             geo=knobs.geo,
             extras=knobs.usage_extras,
             signature=knobs.signature,
@@ -70,22 +77,3 @@ class Turns:
         if self._knobs.hidden_when == "streams":
             return body.get("stream") is True
         return self._knobs.hidden_when == "always" or self._dosed.hit()
-
-
-class Blocks:
-    """One hit in each block of a given length, at a drawn place; length 0 never hits."""
-
-    def __init__(self, length: int, rng: random.Random) -> None:
-        self._length = length
-        self._rng = rng
-        self._asked = 0
-        self._place = 0
-
-    def hit(self) -> bool:
-        if not self._length:
-            return False
-        if self._asked % self._length == 0:
-            self._place = self._rng.randrange(self._length)
-        here = self._asked % self._length == self._place
-        self._asked += 1
-        return here

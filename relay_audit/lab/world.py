@@ -18,7 +18,7 @@ from relay_audit.lab.newapi_gpt import NewApiGpt, PlainGpt
 from relay_audit.lab.official import Official
 from relay_audit.lab.proxies import Litellm, PlainProxy
 from relay_audit.lab.relay_log import RelayLog
-from relay_audit.lab.scenarios import Scenario
+from relay_audit.lab.scenario import Scenario
 from relay_audit.lab.stations import ClaudeRelayService, OneApi, Sub2Api, Veloera
 from relay_audit.lab.variation import vary
 from relay_audit.lab.wire import Headers, HttpAnswer, HttpRequest, Side

@@ -170,7 +170,6 @@ def test_a_relay_that_passes_everything_on_matches() -> None:
         ("inference_geo_us", (200, message(usage={"inference_geo": "eu"})), "params.clamped"),
         ("stop_word", (200, message(content=text("word0\nword1\nSTOP\nword2"))), "params.not_honoured"),
         ("output_bound", (200, message(content=text("\n".join(LIST)))), "params.not_honoured"),
-        ("output_bound", (200, message(usage={"output_tokens": 400})), "params.not_honoured"),
         ("output_bound", (200, message(stop_reason="max_tokens", usage={"output_tokens": 12})), "params.clamped"),
     ],
 )  # fmt: skip
@@ -457,3 +456,31 @@ def test_every_default_is_about_a_case_and_a_program_that_are_known(row: Any) ->
     known = {case.id for dialect in row.dialects for case in CASES[dialect]}
     assert set(row.cases) & known
     assert (row.outcome == "status") is bool(row.statuses)
+
+
+AS_200 = {
+    case: (200, OFFICIAL[case][1]) for case in ("temperature_range", "top_p_range", "unknown_field", "temperature_type")
+}
+
+
+def test_refusals_under_status_200_are_no_acceptance() -> None:
+    """A client that looks at the status takes them for answers; nobody took the values."""
+    assert above_info(AS_200) == {"params.error_unusable": "low"}
+    assert above_info({**OFFICIAL, **AS_200}) == {"params.error_unusable": "low"}, "though others keep their status"
+    two = dict(list(AS_200.items())[:2])
+    assert above_info({**OFFICIAL, **two}) == {}
+
+
+def test_a_vendor_that_lacks_the_model_is_no_yardstick() -> None:
+    lacking = (404, refusal(f"model: {MODEL}", "not_found_error"))
+    all_lack = {case: lacking for case in OFFICIAL if case not in ("unknown_model", "made_up_key")}
+    legal = {case: (200, message()) for case in ("service_tier_standard_only",)}
+    assert above_info(legal, official=all_lack) == {}
+    refused = {"temperature_range": OFFICIAL["temperature_range"]}
+    assert above_info(refused, official=all_lack) == {}
+
+
+@pytest.mark.parametrize("status", [400, 403, 404, 500])
+def test_a_legal_value_that_the_vendor_refuses_today_accuses_nobody(status: int) -> None:
+    today = {"service_tier_standard_only": (status, refusal("no longer supported"))}
+    assert above_info({"service_tier_standard_only": (200, message())}, official=today) == {}

@@ -150,7 +150,7 @@ def test_the_bill_is_read_from_litellms_cost_header(lite: Station, lab: Served, 
     bought = buy(lite, lab, tmp_path / "buyer", sold, official=True, vendor_name=CHANNELS[sold])
     matches = bought.findings["billing.matches"]
     assert (matches["outcome"], matches["basis"]) == ("match", "relay_word")
-    assert matches["params"]["n"] >= 10
+    assert matches["params"]["n"] >= 20
     assert matches["params"]["charged_ratio"] == "1", "its price map holds the vendor's list price"
     assert 0 < Decimal(matches["params"]["charged"]) <= Decimal(bought.short["money"]["charged_relay"])
     assert "billing.log_unavailable" not in bought.findings

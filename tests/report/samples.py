@@ -365,6 +365,7 @@ def surplus_findings(run: Evidence) -> tuple[Finding, ...]:
             "billed": 539,
             "per_1000_calls": "1.016",
             "condition": "",
+            "charged": 1,
         },
         exchanges=ids,
         severity="high",

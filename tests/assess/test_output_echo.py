@@ -1,0 +1,118 @@
+"""Verbatim copies on both sides: the same characters, and the tokens billed for them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from evidence_builders import MODEL, START, answered, at, only, plan_of, run_of, step_named
+
+from relay_audit.assess.output_echo import assess_output_echo
+from relay_audit.catalog import load_knowledge
+from relay_audit.evidence import Evidence
+from relay_audit.plan import Step
+
+KNOWLEDGE = load_knowledge()
+WORDS = ["harbour", "lantern", "meadow", "copper", "violet", "summit", "garden", "willow", "ribbon", "anchor"]
+
+
+def step(name: str, words: list[str]) -> Step:
+    task = "Copy these words in this order, one per line, and write nothing else:\n" + "\n".join(words)
+    body = {"model": MODEL, "max_tokens": 256, "messages": [{"role": "user", "content": task}]}
+    return step_named(name).model_copy(update={"body": body, "case": name, "output_limit": 256})
+
+
+def said(words: list[str], tokens: int, **more: Any) -> dict[str, Any]:
+    usage = {"input_tokens": 60, "output_tokens": tokens, **more.pop("usage", {})}
+    content = more.pop("content", [{"type": "text", "text": "\n".join(words)}])
+    return {"id": "msg_1", "type": "message", "model": MODEL, "content": content, "usage": usage} | more
+
+
+def run(*copies: tuple[dict[str, Any], dict[str, Any]], words: list[str] = WORDS, vendor: bool = True) -> Evidence:
+    steps, exchanges = list[Step](), []
+    for place, (relay, official) in enumerate(copies):
+        own = step(f"copy{place}", words)
+        mirror = own.model_copy(update={"id": f"mirror.{own.id}", "side": "official", "mirrors": own.id})
+        steps += [own, mirror]
+        for name, body, side in ((own.id, relay, "relay"), (mirror.id, official, "official")):
+            exchanges.append(answered(len(exchanges) + 1, name, body, moment=at(len(exchanges), START), side=side))
+    return run_of(exchanges, steps, plan=plan_of(steps, checks=(2,)), is_vendor=vendor)
+
+
+def found(*copies: tuple[dict[str, Any], dict[str, Any]], **more: Any) -> list[Any]:
+    return assess_output_echo(run(*copies, **more), KNOWLEDGE)
+
+
+HONEST = (said(WORDS, 24), said(WORDS, 24))
+TWICE = (said(WORDS, 48), said(WORDS, 24))
+
+
+def test_twice_the_tokens_for_the_same_words() -> None:
+    hit = only(found(TWICE, TWICE))
+    assert (hit.code, hit.severity, hit.confidence, hit.basis) == (
+        "tokens.output_inflated", "high", "strong", "live_official",
+    )  # fmt: skip
+    assert hit.params == {"n": 2, "billed": 96, "official": 48, "slope": "2.00"}
+    assert (hit.expected, hit.observed) == ({"output_tokens": 48}, {"output_tokens": 96})
+    assert hit.exchanges == ("X0001", "X0002", "X0003", "X0004")
+    assert only(found(TWICE, TWICE, vendor=False)).basis == "declared_official"
+
+
+@pytest.mark.parametrize(
+    "copies",
+    [
+        (HONEST, HONEST),
+        (TWICE,),
+        (TWICE, HONEST),
+        ((said(WORDS, 30), said(WORDS, 24)),) * 2,
+        ((said(WORDS[:2], 10), said(WORDS[:2], 5)),) * 2,
+    ],
+    ids=["the same", "one copy alone", "not on all", "up to a quarter more", "too few tokens to tell"],
+)
+def test_silent(copies: tuple[tuple[dict[str, Any], dict[str, Any]], ...]) -> None:
+    assert found(*copies) == []
+
+
+def test_the_sides_need_not_have_written_equally_much() -> None:
+    """The relay's copy was cut at half; what is due goes by characters."""
+    half = said(WORDS[:5], 24)
+    assert only(found((half, said(WORDS, 24)), (half, said(WORDS, 24)))).params["slope"] in (
+        "1.88",
+        "2.00",
+        "2.09",
+        "1.92",
+    )
+    cut = said([*WORDS[:4], "vio"], 24)
+    assert only(found((cut, said(WORDS, 24)), (cut, said(WORDS, 24)))).code == "tokens.output_inflated"
+    assert found((said(WORDS[:5], 12), said(WORDS, 24)), (said(WORDS[:5], 12), said(WORDS, 24))) == []
+
+
+def test_thinking_that_is_told_is_taken_off() -> None:
+    thought = said(WORDS, 124, usage={"output_tokens_details": {"thinking_tokens": 100}})
+    assert found((thought, said(WORDS, 24)), (thought, said(WORDS, 24))) == []
+    more = said(WORDS, 148, usage={"output_tokens_details": {"thinking_tokens": 100}})
+    assert only(found((more, said(WORDS, 24)), (more, said(WORDS, 24)))).params["billed"] == 96
+
+
+@pytest.mark.parametrize(
+    "other",
+    [
+        said(["other", *WORDS[1:]], 200),
+        said(WORDS[::-1], 200),
+        said([*WORDS, "more"], 200),
+        said(WORDS[:1], 200),
+        said(WORDS, 200, usage={"output_tokens": -3}),
+        said(WORDS, 200, content=[{"type": "thinking", "thinking": "…"}, {"type": "text", "text": "\n".join(WORDS)}]),
+        said([], 200),
+    ],
+    ids=["another word", "another order", "more than asked", "one line", "no count", "thinking untold", "nothing"],
+)
+def test_what_is_no_copy_says_nothing(other: dict[str, Any]) -> None:
+    assert found((other, said(WORDS, 24)), (other, said(WORDS, 24))) == []
+    assert found((said(WORDS, 24), other), (said(WORDS, 24), other)) == []
+
+
+def test_a_step_without_the_vendors_copy_is_not_compared() -> None:
+    whole = run(TWICE, TWICE)
+    alone = whole.model_copy(update={"exchanges": tuple(e for e in whole.exchanges if e.side == "relay")})
+    assert assess_output_echo(alone, KNOWLEDGE) == []
