@@ -175,7 +175,13 @@ def test_a_design_is_sent_row_by_row():
     probe = probe.model_copy(
         update={
             "applies": probe.applies.model_copy(
-                update={"dialects": ("anthropic",), "counter": "any", "baseline": "any", "families": ()}
+                update={
+                    "dialects": ("anthropic",),
+                    "counter": "any",
+                    "baseline": "any",
+                    "families": (),
+                    "profiles": ("standard",),
+                }
             )
         }
     )
