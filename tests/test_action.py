@@ -174,7 +174,7 @@ def test_one_issue_per_line(action, open_, calls):
 
 def test_every_day_has_one_hour_and_the_hours_differ():
     hour_of = script("due").hour_of
-    days = [dt.date(2026, 1, 1) + dt.timedelta(days=n) for n in range(200)]
+    days = [dt.date(2026, 1, 1) + dt.timedelta(days=n) for n in range(365)]
     hours = {hour_of(day, "owner/name") for day in days}
     assert hours == set(range(24))
     assert hour_of(days[0], "owner/name") == hour_of(days[0], "owner/name")
