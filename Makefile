@@ -71,7 +71,7 @@ bench: $(STAMP)-test
 
 soak: $(STAMP)-test
 	$(PYTEST) -m soak -n 2
-	TARIFF_RUNS=1000 $(PYTEST) -m seeds -n 2 tests/test_honest_tariff.py
+	TARIFF_RUNS=1000 $(PYTEST) -m deep -n 2 tests/test_honest_tariff.py
 
 release: $(STAMP)-dev
 	$(BIN)/python scripts/release.py

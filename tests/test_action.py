@@ -99,6 +99,7 @@ def test_paid_probes_need_a_reviewed_plan(runner, served):
     assert summary.endswith("exit 3\n")
 
 
+@pytest.mark.deep
 @pytest.mark.parametrize(
     "name", ["TARGET", "FREE_ONLY", "EXPECT_PLAN", "BASELINE", "FAIL_ON", "LANG", "KEY_VARIABLES", "ALLOW_INCONCLUSIVE"]
 )

@@ -17,6 +17,8 @@ from relay_audit.lab import serve
 from relay_audit.replay import replay
 from relay_audit.store import Store
 
+pytestmark = pytest.mark.deep
+
 
 @pytest.fixture
 def lab(monkeypatch, tmp_path):

@@ -8,6 +8,7 @@ import tempfile
 from decimal import Decimal
 from pathlib import Path
 
+import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
@@ -17,10 +18,9 @@ from relay_audit.lab.scenario import Scenario, Title
 from relay_audit.store import Store
 from tests.audits import Audited, in_process
 
-HERE = 10
-"""Drawn runs in the light suite …"""
+pytestmark = pytest.mark.deep
 RUNS = int(os.environ.get("TARIFF_RUNS", "200"))
-"""… and with the seeds; a thousand in the soak (`TARIFF_RUNS=1000`)."""
+"""Drawn runs; a thousand in the soak (`TARIFF_RUNS=1000`)."""
 QUICK = {"profile": "quick", "checks": [2, 6]}
 RATIO = st.decimals("0.05", "3", places=2)
 MARKUP = st.decimals("0.5", "3", places=1)

@@ -150,7 +150,9 @@ def _spoilt(*kinds: str, **more: Any) -> Row:
 
 ROWS = {
     "html_200": _spoilt("bad_json"),
-    "empty_body": _spoilt("bad_json"),
+    "empty_body": replace(  # and its log says that each of them was charged
+        _spoilt("bad_json"), code=1, findings=frozenset({"run.hostile_response", "billing.empty_reply_charged"})
+    ),
     "huge_body": _spoilt("too_large"),
     "gzip_bomb": _spoilt("decompression"),
     "endless_stream": _spoilt("endless"),
@@ -159,7 +161,8 @@ ROWS = {
     "invalid_json": _spoilt("bad_json"),
     "nan_usage": _spoilt("bad_numbers"),
     "negative_usage": _spoilt("bad_usage"),
-    "key_echoed_in_error": Row(2, frozenset({"run.key_echoed"}), stopped=("key_refused",), paid=1),
+    # Twice: a key refused in one header is offered once in the other one.
+    "key_echoed_in_error": Row(2, frozenset({"run.key_echoed"}), stopped=("key_refused",), paid=2),
     "hang": Row(4, frozenset({"run.unconfirmed_send", "run.unstable"}), stopped=("two_unconfirmed",), paid=2),
     "reset_after_headers": Row(4, frozenset()),
     "gated_403": Row(4, frozenset({"run.gated_client"}), stopped=("gated",), paid=1),

@@ -20,6 +20,8 @@ from relay_audit.cli.main import main
 from relay_audit.lab import serve
 from relay_audit.lab.wire import HttpAnswer, HttpRequest
 
+pytestmark = pytest.mark.deep
+
 MARK = "QZINJECTED"
 DULL = "an ordinary text of no consequence to anybody"
 INSTRUCTIONS = {

@@ -19,6 +19,8 @@ from relay_audit.cli.nightly import Night, settle, silent
 from relay_audit.lab import World, serve
 from tests.audits import OFFICIAL, RELAY, TestClock, in_process, target_for
 
+pytestmark = pytest.mark.deep
+
 FREE = "--max-usd 1 --no-input --json"
 
 
@@ -120,7 +122,6 @@ def test_a_price_that_rose_is_said_and_beyond_the_ceiling_shown(command, line):
     assert "1 prices of the quote changed" in told["night"]["text"]["en"]
 
 
-@pytest.mark.deep
 def test_half_a_year_of_nights_opens_one_issue(tmp_path):
     """Honest nights of every odd kind, drift, rotation, flakiness, an official incident, and from night 120 on one real
     degradation: one issue, for it, within two nights. Nights without an answer never come three in a row by chance."""

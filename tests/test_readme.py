@@ -113,7 +113,7 @@ def test_both_languages_show_the_same_commands_and_files():
     assert [tomllib.loads(text).keys() for text in files(ENGLISH).values()] == [
         tomllib.loads(text).keys() for text in files(CHINESE).values()
     ]
-    assert list(files(ENGLISH)) == list(files(CHINESE)) == ["target.toml", "prices.toml"]
+    assert list(files(ENGLISH)) == list(files(CHINESE)) == ["target.toml", "prices.toml", "film.toml"]
 
 
 def test_every_command_of_the_program_is_shown(relay_audit):
