@@ -19,6 +19,7 @@ from relay_audit.errors import ApprovalRefused, TargetError, Unfinished
 from relay_audit.lab.server import serve_world
 from relay_audit.lab.video_scenarios import VIDEO_SCENARIOS
 from relay_audit.lab.video_world import VideoWorld
+from relay_audit.library import OWN_PINS
 from relay_audit.media.pins import write_pins
 from relay_audit.words import canonical
 from tests.video_audits import Films, above_info, codes, video_run
@@ -266,7 +267,7 @@ def test_pins_travel_with_the_run(tmp_path, films):
     run.whole()
     run.space.pins.unlink()
     assert "media.original" in codes(audit.judge(run.recorder.store))
-    assert audit.OWN_PINS in run.recorder.history.files
+    assert OWN_PINS in run.recorder.history.files
     assert "media.original" in codes(audit.judge(run.recorder.store, current=True))
 
 
