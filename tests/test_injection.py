@@ -175,23 +175,3 @@ def test_what_a_relay_writes_is_read_by_nobody_as_an_order(place, tmp_path, monk
         assert not set("\u202e\u200b\u2066\u200f") & set(output), line
     assert essence(result) == essence(dull)
     assert not [path for path in tmp_path.rglob("*") if path.name == MARK]
-
-
-def test_an_untrusted_field_is_cut_and_shown_escaped(tmp_path, monkeypatch, capsys):
-    """The one way out is asked for: the complete JSON, under its own name, short, every control character visible."""
-    result, _ = audited(named, INSTRUCTIONS["terminal"] + "x" * 5000, tmp_path / "run", monkeypatch, capsys)
-    assert MARK not in json.dumps(result)
-    written = (tmp_path / "run" / "internal.json").read_text("utf-8")
-    complete = json.loads(written)
-    assert MARK in written
-    assert MARK not in json.dumps(_trusted(complete))
-    assert "\x1b" not in written
-    assert "\\u001b" not in written
-    assert max(len(text) for text in _strings(complete)) < 2_000
-
-
-def _strings(value: Any) -> list[str]:
-    if isinstance(value, str):
-        return [value]
-    inner = value.values() if isinstance(value, dict) else value if isinstance(value, list) else ()
-    return [text for item in inner for text in _strings(item)]
