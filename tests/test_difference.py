@@ -23,6 +23,8 @@ from relay_audit.words import LANGS
 from tests.audits import LIBRARY
 from tests.staged import Staged, staged
 
+pytestmark = pytest.mark.deep
+
 TOKENS = {"checks": [1, 2]}
 
 

@@ -16,6 +16,8 @@ from relay_audit.site_budget import PER_RUN, PER_SITE, WINDOW, SiteBudget
 from tests.audits import Audited, over_http
 from tests.staged import json_answer, staged
 
+pytestmark = pytest.mark.deep
+
 NOW = dt.datetime(2026, 11, 30, 12, tzinfo=dt.UTC)
 SITE = "https://relay.example"
 LIMITED = ("/api/log/token", "/api/usage/token", "/api/ratio_config")

@@ -31,7 +31,9 @@ def expected(name: str, *, official: bool) -> frozenset[str] | None:
     return row.expect if official else row.expect_no_key
 
 
-@pytest.mark.parametrize("official", [True, False], ids=["with_key", "no_key"])
+@pytest.mark.parametrize(
+    "official", [pytest.param(True, id="with_key"), pytest.param(False, id="no_key", marks=pytest.mark.deep)]
+)
 @pytest.mark.parametrize("name", JUDGED)
 def test_each_scenario_gives_exactly_its_findings(name: str, official: bool, tmp_path: Path) -> None:
     wanted = expected(name, official=official)

@@ -87,6 +87,7 @@ def test_a_changed_event_is_noticed(tmp_path, statement):
     assert codes(verified(run)) == ["chain"]
 
 
+@pytest.mark.deep
 def test_a_report_altered_by_one_digit_is_caught(tmp_path):
     """Figures of each report in turn: one digit changed, and `verify` says so."""
     run = kept("surplus", tmp_path)
@@ -118,6 +119,7 @@ def test_a_report_that_was_rendered_elsewhere_is_rendered_again(tmp_path):
     assert verified(run, tmp_path / "v.json").reports[-1]["state"] == "rendered_again"
 
 
+@pytest.mark.deep
 def test_an_altered_report_inside_the_run_is_caught_too(tmp_path):
     run = kept("surplus", tmp_path)
     page = run / "reports" / "internal.en.html"
@@ -125,6 +127,7 @@ def test_an_altered_report_inside_the_run_is_caught_too(tmp_path):
     assert codes(verified(run)) == ["report_altered"]
 
 
+@pytest.mark.deep
 def test_the_commands_and_their_exit_codes(tmp_path, monkeypatch):
     monkeypatch.setenv("RELAY_AUDIT_RUNS", str(tmp_path))
     monkeypatch.chdir(tmp_path)

@@ -14,6 +14,8 @@ import pytest
 from canary import found_in, leaks_below
 from scene import KILLED, Driver, Scene, scene
 
+pytestmark = pytest.mark.deep
+
 FIRST, SECOND = "lanes|send:relay:paid|before#1", "lanes|send:relay:paid|before#2"
 
 
