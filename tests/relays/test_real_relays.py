@@ -83,7 +83,7 @@ def test_a_clean_channel_is_accused_of_nothing(clean: Station, lab: Served, tmp_
     assert f"Relay software {clean.software} " in bought.page("vendor")
     assert "another model" not in bought.page("vendor")
     generated = [a for a in lab.arrivals[before:] if a.path.split("?")[0] == "/v1/messages"]
-    assert 0 < len(generated) <= (28 if official else 18)
+    assert 0 < len(generated) <= (30 if official else 20)
     money = {name: Decimal(bought.short["money"][name]) for name in ("charged_relay", "quoted_at_most")}
     assert Decimal(0) < money["charged_relay"] <= Decimal("0.02")
     assert money["charged_relay"] <= money["quoted_at_most"]
@@ -150,7 +150,7 @@ def test_the_bill_is_read_from_litellms_cost_header(lite: Station, lab: Served, 
     bought = buy(lite, lab, tmp_path / "buyer", sold, official=True, vendor_name=CHANNELS[sold])
     matches = bought.findings["billing.matches"]
     assert (matches["outcome"], matches["basis"]) == ("match", "relay_word")
-    assert matches["params"]["n"] >= 20
+    assert matches["params"]["n"] >= 16  # its streams carry no cost
     assert matches["params"]["charged_ratio"] == "1", "its price map holds the vendor's list price"
     assert 0 < Decimal(matches["params"]["charged"]) <= Decimal(bought.short["money"]["charged_relay"])
     assert "billing.log_unavailable" not in bought.findings
