@@ -136,7 +136,7 @@ def test_half_a_year_of_nights_opens_one_issue(tmp_path):
     for day in range(180):
         clock = TestClock(dt.datetime(2026, 6, 1, 3, tzinfo=dt.UTC) + dt.timedelta(days=day))
         name = rng.choice(odd) if rng.random() < 0.3 else "honest"
-        if day >= worse and name not in ("unreachable", "official_down"):
+        if day >= worse and name != "unreachable":
             name = "hidden_508"
         audited = in_process(name, day, tmp_path / str(day), checks=(1, 2, 6), clock=clock)
         target = target_for(World(name, day, clock.unix), RELAY, OFFICIAL)
