@@ -1,23 +1,19 @@
-"""`--baseline`, `--watch` and `baseline write` at the command line; and half a year of nights on one line."""
+"""`--baseline`, `--watch` and `baseline write` at the command line."""
 
 from __future__ import annotations
 
 import datetime as dt
 import json
-import random
 import shlex
 import sys
 import tomllib
-from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from relay_audit.cli.main import main
-from relay_audit.cli.nightly import Night, settle, silent
-from relay_audit.lab import World, serve
-from tests.audits import OFFICIAL, RELAY, TestClock, in_process, target_for
+from relay_audit.lab import serve
 
 pytestmark = pytest.mark.deep
 
@@ -120,39 +116,3 @@ def test_a_price_that_rose_is_said_and_beyond_the_ceiling_shown(command, line):
     assert code == 0
     assert told["night"]["prices"] == stopped["quote_diff"]
     assert "1 prices of the quote changed" in told["night"]["text"]["en"]
-
-
-def test_half_a_year_of_nights_opens_one_issue(tmp_path):
-    """Honest nights of every odd kind, drift, rotation, flakiness, an official incident, and from night 120 on one real
-    degradation: one issue, for it, within two nights. Nights without an answer never come three in a row by chance."""
-    rng = random.Random(7)
-    odd = ("honest_template_4", "honest_accounts", "honest_slow", "honest_dated_name", "honest_log_late", "honest_foreign_rows",
-           "honest_usage_extras", "honest_rewritten_chinese_errors", "honest_flaky_25", "official_incident", "official_down",
-           "honest_group_ratio", "unreachable")  # fmt: skip
-    worse, night = 120, Night(watch=tmp_path / "watch.json")
-    issues: list[tuple[int, str]] = []
-    failed: list[int] = []
-    spent = Decimal(0)
-    for day in range(180):
-        clock = TestClock(dt.datetime(2026, 6, 1, 3, tzinfo=dt.UTC) + dt.timedelta(days=day))
-        name = rng.choice(odd) if rng.random() < 0.3 else "honest"
-        if day >= worse and name != "unreachable":
-            name = "hidden_508"
-        audited = in_process(name, day, tmp_path / str(day), checks=(1, 2, 6), clock=clock)
-        target = target_for(World(name, day, clock.unix), RELAY, OFFICIAL)
-        if audited.judgement is None:
-            settled = silent(target, f"run-{day}", night, clock, "en")
-        else:
-            settled = settle(audited.judgement, target, night, "medium", clock, "en")
-            spent += audited.judgement.evidence.ledger.total("settled")
-        action = settled.fields["night"]["issue"]["action"]
-        if action in ("open", "close"):
-            issues.append((day, action))
-        if settled.counted:
-            failed.append(day)
-        assert not settled.alarm, f"night {day}"
-    assert len(issues) == 1
-    assert issues[0][1] == "open"
-    assert worse < issues[0][0] <= worse + 3
-    assert min(failed) == issues[0][0]
-    assert spent < Decimal("0.02") * 180
