@@ -252,11 +252,9 @@ class Runner:
         return status
 
     def _auth_open(self) -> bool:
-        """Whether the key's header style is still a guess: the model list took one and refused the other only where it is
-        not open to everybody, and nothing was answered yet."""
+        """Whether the key's header style is still a guess: the model list did not say, and nothing was answered yet."""
         history = self.recorder.history
-        asked = [e.status for e in history.exchanges.values() if e.step.startswith("discovery.models.")]
-        told = 200 in asked and 401 in asked
+        told = any(e.step.startswith("discovery.models.") and e.status == 200 for e in history.exchanges.values())
         answered = any(exchange.status == 200 for exchange in history.sent())
         return history.target.relay.auth == "auto" and not told and not answered
 
