@@ -60,6 +60,17 @@ def test_every_module_stands_in_the_table_once():
     assert set(ORDER) == {place(name) for name in FILES} - {""}
 
 
+def test_what_each_module_holds_is_said_once_and_under_its_own_layer():
+    prose = TEXT[TEXT.index("## Where things are") : TEXT.index("Data are not Python")]
+    rows = [[cell.strip() for cell in line.split("|")[1:4]] for line in prose.splitlines() if line.startswith("|")]
+    said, layer = [], ""
+    for label, modules, holds in rows[2:]:
+        layer = label or layer
+        assert holds
+        said += [(module, layer) for module in re.findall(r"`(\w+)/?`", modules)]
+    assert sorted(said) == sorted(LAYER.items())
+
+
 @pytest.mark.parametrize("name", sorted(FILES))
 def test_a_module_imports_only_what_stands_before_it(name):
     here = place(name)
