@@ -17,7 +17,7 @@ from relay_audit.discovery import Sides
 from relay_audit.disk import file_errors, move_durably
 from relay_audit.endpoint import Answer, Endpoint, Outgoing
 from relay_audit.errors import RelayAuditError
-from relay_audit.exchange import Exchange
+from relay_audit.exchange import Exchange, says_error
 from relay_audit.kept_file import FILM, KeptFile
 from relay_audit.media.examine import examine
 from relay_audit.media_facts import MediaFacts, MediaReading
@@ -63,8 +63,12 @@ class Films:
         if order is None or order.delivery != "answered":
             return "unconfirmed"
         task_id = read_task(spec, order.answer()).task_id
-        if not _accepted(order) or not fits(task_id):
+        if not _accepted(order) or says_error(order.answer()):
             return "tier_refused"
+        if not fits(task_id):
+            return "unconfirmed"  # taken, and nobody can say which task it became
+        if self._has_failed(step, spec):
+            return "tier_failed"
         answer = await self._wait(step, spec, task_id)
         if answer is None:
             return self.recorder.history.wish or WAITING
@@ -97,6 +101,11 @@ class Films:
                 return None
             await clock.sleep(pause)
             pause = min(pause * SLOWER, LONGEST_WAIT_S)
+
+    def _has_failed(self, step: Step, spec: TaskSpec) -> bool:
+        """A task that was seen to fail is not asked after again: the moment of its end stays what it was."""
+        told = self.recorder.history.last_of(poll_name(step))
+        return told is not None and read_task(spec, told.answer()).state == "failed"
 
     async def _ask(self, outgoing: Outgoing) -> Answer:
         return await self.sides.transport.send(self.sides.relay, outgoing)

@@ -9,16 +9,15 @@ import asyncio
 from collections.abc import Awaitable, Callable
 from decimal import Decimal
 
-from relay_audit.acquisition import Films
+from relay_audit.acquisition import Films, poll_name
 from relay_audit.gate import Decision
 from relay_audit.plan import Step
 from relay_audit.recorder import Recorder
+from relay_audit.refund_wait import RefundWait
 from relay_audit.settlement import Settlement
 from relay_audit.video import other_ratios
 from relay_audit.video_plan import next_tier
 
-REFUND_WAIT_S = 60.0
-"""After a film that failed, before the books are read for the last time: refunds are written by a job of the relay."""
 SAME = Decimal("1.002")
 """Charges are whole quota units, and ratios are printed with few figures."""
 
@@ -39,6 +38,7 @@ class FilmLane:
         self.films = films
         self.decide = decide
         self.send = send
+        self.refunds = RefundWait(recorder, settlement)
 
     async def go(self) -> str:
         """Returns why no further film is ordered, or an empty text. A tier without a quote of its own is passed over."""
@@ -61,13 +61,18 @@ class FilmLane:
             await asyncio.sleep(0)  # an interruption is heard here, before an intent that it would leave unconfirmed
             await self.send(step)
         if reason := await self.films.follow(step):
-            if reason == "tier_failed":
-                await self.recorder.clock.sleep(REFUND_WAIT_S)
-            return reason
+            return await self._refund(step) or reason if reason in ("tier_failed", "tier_refused") else reason
         order = history.last_of(step.id)
         charged = (await self.settlement.charges_of([order])).get(order.id) if order else None
         dearer = order is not None and charged is not None and charged > price.expected * other_ratios(order) * SAME
         return "charge_differs" if dearer else ""
+
+    async def _refund(self, step: Step) -> str:
+        """Waits for what a film that was not made has cost; one that was made and did not arrive is owed nothing."""
+        history = self.recorder.history
+        order, task = history.last_of(step.id), history.last_of(poll_name(step))
+        made = any(reading.step == step.id for reading in history.media)
+        return "" if order is None or made else await self.refunds.until_back(order, task, step.id)
 
     def asks_for_the_next(self) -> bool:
         """Quotes the next tier, if there is one; the run then waits for an approval."""

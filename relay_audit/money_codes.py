@@ -96,6 +96,10 @@ MONEY_CODES: dict[str, Code] = {
     "billing.settlement_pending": code(
         6, "cost", "match", "info", "none", "rows were still missing after the bounded wait", "n", "of", "waited_s",
     ),
+    "billing.refund_open": code(
+        6, "cost", "inconclusive", "info", "none", "what a film that was not made has cost was not seen to come back, and may have",
+        "charged", "refunded", "difference", "waited_s", "reason",
+    ),
     "billing.unmatched_rows": code(
         6, "cost", "match", "info", "none", "rows that could be ours and fit no exchange, or more than one", "n",
     ),

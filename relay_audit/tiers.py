@@ -15,10 +15,15 @@ from pydantic import Field
 from relay_audit.target import VideoTier
 from relay_audit.words import Frozen
 
-TierState = Literal["not_ordered", "pending", "delivered", "refused", "failed", "unconfirmed"]
+TierState = Literal["not_ordered", "pending", "delivered", "refused", "failed", "not_fetched", "unconfirmed"]
 """`refused`: turned down at once or later although the price list names it. `failed`: accepted and then not made.
+`not_fetched`: made, by the task's own word, and no whole file came here: no refund is due for that alone.
 `unconfirmed`: the order may have arrived and has no outcome; it is never sent again."""
 StopReason = Literal["tier_failed", "tier_refused", "charge_differs", "refund_open", "unconfirmed", "pending"]
+
+
+REFUND_WITHIN = dt.timedelta(minutes=30)
+"""Refunds of failed tasks are written by a job of the relay minutes later; before this none is late, and none missing."""
 
 
 class Movement(Frozen):
@@ -45,6 +50,8 @@ class TierRecord(Frozen):
     """Whether the relay's own price list names this tier; None where it could not be read."""
     movements: tuple[Movement, ...] = ()
     exchanges: tuple[str, ...] = ()
+    """The order first, then what ended its task."""
+    task_id: str = ""
     ended_at: dt.datetime | None = None
     """When the task ended, by its own status."""
 
@@ -127,7 +134,7 @@ def climb(records: tuple[TierRecord, ...]) -> TierTable:
 
 def _ends(record: TierRecord) -> StopReason | None:
     match record.state:
-        case "failed":
+        case "failed" | "not_fetched":
             return "tier_failed"
         case "refused":
             return "refund_open" if record.net > 0 else "tier_refused"

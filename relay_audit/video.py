@@ -9,11 +9,13 @@ import datetime as dt
 import json
 import math
 import re
+from collections.abc import Iterable
 from decimal import Decimal
 from typing import Any, Literal
 
 from pydantic import Field, field_validator, model_validator
 
+from relay_audit.books import LogRow
 from relay_audit.exchange import Exchange, pointer, whole_number
 from relay_audit.words import Frozen
 
@@ -149,6 +151,16 @@ def other_ratios(order: Exchange) -> Decimal:
     except (ValueError, ArithmeticError, AttributeError, RecursionError):
         return Decimal(1)
     return math.prod(factors, start=Decimal(1)) if all(0 < f < 1000 for f in factors) else Decimal(1)
+
+
+def shows_refunds(order: Exchange, task_id: str, rows: Iterable[LogRow]) -> bool:
+    """Whether the log that a key reads would show this film's refund. new-api before 2026-02-22 wrote a refund as a row of
+    the account, without the key, and left the key's own counter as it was: there a refund that came is not to be seen.
+    Since then a charge is marked as a task's, and numbers or ratios of the answer say the same."""
+    if not any(row.kind == "consume" and row.other.get("is_task") is True for row in rows):
+        return False
+    told = order.response.header("x-new-api-other-ratios") if order.response else None
+    return told is not None or task_id.startswith("task_")
 
 
 def url_in(answer: Any, paths: tuple[str, ...]) -> str:  # noqa: ANN401

@@ -201,12 +201,51 @@ def test_only_a_refusal_that_speaks_of_the_tier_is_held_against_the_list(status,
     assert judged.evidence.stopped
 
 
-def test_a_refund_that_is_not_there_yet_is_open_and_not_missing(tmp_path, films):
-    run = video_run("film_failed_and_refunded", tmp_path, films)
-    run.world.relay.till._knobs = dataclasses.replace(run.world.scenario.knobs, refund_after_s=-1)
+def test_a_refund_is_missing_only_when_its_time_is_over(tmp_path, films):
+    """Left in the wait, taken up again by another process: counted from the end of the task, and asked after once."""
+    run = started("film_never_refunded", tmp_path, films)
+    began, asked = run.clock.now(), []
+    real = run.clock.sleep
+
+    async def interrupted(seconds):
+        await real(seconds)
+        if (run.clock.now() - began).total_seconds() > 900:
+            raise Killed
+
+    run.clock.sleep = interrupted
+    with pytest.raises(Killed):
+        run.execute()
+    cut = audit.judge(run.recorder.store)
+    hit = next(f for f in cut.findings if f.code == "billing.refund_open")
+    assert (above_info(cut), hit.params["reason"]) == (set(), "refund_may_come")
+    run.clock.sleep = real
+    run.again()
+    run.replace = lambda method, path: asked.append((method, path))
+    run.execute()
+    judged = audit.judge(run.recorder.store)
+    missing = next(f for f in judged.findings if f.code == "billing.refund_missing")
+    assert (missing.params["charged"], missing.params["refunded"], missing.accusation) == ("0.3", "0", True)
+    assert 1800 <= missing.params["waited_s"] < 2000
+    assert [m for m, p in asked if m == "POST" or "/generations/" in p] == []
+
+
+def test_a_refund_in_the_balance_alone_is_not_missing(tmp_path, films):
+    run = video_run("film_never_refunded", tmp_path, films)
+    till = run.world.relay.till
+    till.give_back = lambda quota, *_: till._used.append((run.clock.unix() + 5, -quota))
     judged = run.whole()
-    assert above_info(judged) == set()
-    assert "billing.settlement_pending" in codes(judged)
+    hit = next(f for f in judged.findings if f.code == "billing.refund_open")
+    assert hit.params["reason"] == "balance_came_back"
+    assert "billing.refund_missing" not in codes(judged)
+
+
+def test_a_film_that_did_not_arrive_is_owed_no_refund(tmp_path, films):
+    run = video_run("film_original", tmp_path, films)
+    run.replace = lambda method, path: httpx.Response(404) if path.startswith("/films/") else None
+    judged = run.whole()
+    assert judged.evidence.media[0].failure == "not_delivered"
+    assert not {"billing.refund_missing", "billing.refund_open"} & codes(judged)
+    assert (run.clock.now() - judged.evidence.started_at).total_seconds() < 300
 
 
 def test_no_charge_passes_its_tiers_at_most(tmp_path, films):

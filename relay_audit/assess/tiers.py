@@ -14,18 +14,18 @@ from relay_audit.assess.film_link import task_of
 from relay_audit.books import LogRow
 from relay_audit.codes import finding
 from relay_audit.evidence import Evidence
-from relay_audit.exchange import pointer
+from relay_audit.exchange import pointer, says_error
 from relay_audit.finding import Finding
 from relay_audit.fingerprint import Knowledge
 from relay_audit.plan import Step
+from relay_audit.reconcile import reconcile
 from relay_audit.target import VideoTier
-from relay_audit.tiers import Movement, TierRecord, TierState, TierTable
+from relay_audit.tiers import REFUND_WITHIN, Movement, TierRecord, TierState, TierTable
+from relay_audit.video import shows_refunds
 from relay_audit.words import money
 
 NOT_OFFERED = re.compile(r"resolution|\b\d{3,4}p\b|\b[248]k\b|分辨率|清晰度|画质", re.IGNORECASE)
 """Words of a refusal that speaks of the tier, not of the prompt, the load or the balance."""
-WAITED_S = 1800
-"""Refunds of failed tasks are written by a job of the relay minutes later; before this none is late, and none missing."""
 
 
 def assess_tiers(evidence: Evidence, knowledge: Knowledge) -> list[Finding]:
@@ -42,21 +42,35 @@ def assess_tiers(evidence: Evidence, knowledge: Knowledge) -> list[Finding]:
 
 
 def _turned_down(table: TierTable, evidence: Evidence) -> list[Finding]:
-    """What was refused or failed. A refund that is still to be expected is open; one within the job's time is prompt."""
-    waiting = {
-        x
-        for record in table.records
-        if record.net > 0 and _waited(record, evidence) < WAITED_S
-        for x in record.exchanges
-    }
-    found = []
-    for one in judge_tiers(table):
-        if one.code == "billing.refund_missing" and waiting & set(one.exchanges):
-            params = {"n": 1, "of": 1, "waited_s": max(_waited(r, evidence) for r in table.records if r.net > 0)}
-            one = finding("billing.settlement_pending", params, exchanges=one.exchanges, basis="relay_word")
-        if one.code != "billing.refund_late" or one.params["delay_s"] > WAITED_S:
-            found.append(one)
+    """What was refused or failed. Whether a refund is missing is said only of one that would be seen, after its time; one
+    within the job's time is prompt."""
+    found: list[Finding] = []
+    for record in table.records:
+        for one in judge_tiers(TierTable(records=(record,))):
+            if one.code == "billing.refund_missing":
+                found.append(_refund(one, record, evidence))
+            elif one.code != "billing.refund_late" or one.params["delay_s"] > REFUND_WITHIN.total_seconds():
+                found.append(one)
     return [*found, *(one for record in table.records for one in _unlisted(record))]
+
+
+def _refund(missing: Finding, record: TierRecord, evidence: Evidence) -> Finding:
+    """Missing, or only not seen: too early, in a log that shows a key no refunds, or come back by the balance alone."""
+    waited = _waited(record, evidence)
+    rows = [row for row in evidence.own_rows() if row.exchange in record.exchanges]
+    order = next((e for e in evidence.exchanges if e.id in record.exchanges[:1]), None)
+    books = reconcile(evidence.balance, evidence.log, evidence.site.quota_per_unit)
+    if order is None or not shows_refunds(order, record.task_id, rows):
+        why = "refunds_not_shown"
+    elif books is not None and books.gap <= -record.net:
+        why = "balance_came_back"
+    elif waited < REFUND_WITHIN.total_seconds():
+        why = "refund_may_come"
+    else:
+        return missing.model_copy(update={"params": {**missing.params, "waited_s": waited}})
+    params = {key: missing.params[key] for key in ("charged", "refunded", "difference")}
+    params |= {"waited_s": waited, "reason": why}
+    return finding("billing.refund_open", params, exchanges=missing.exchanges, basis="relay_word")
 
 
 def _waited(record: TierRecord, evidence: Evidence) -> int:
@@ -87,13 +101,15 @@ def _record(evidence: Evidence, knowledge: Knowledge, step: Step) -> TierRecord:
     state: TierState = "pending"
     if order.delivery == "unconfirmed":
         state = "unconfirmed"
-    elif order.status is None or order.status // 100 != 2 or not task.task_id:
-        said = order.response.readable()[:2000] if order.response and (order.status or 0) // 100 == 4 else ""
+    elif (order.status or 0) // 100 != 2 or says_error(order.answer()):
+        said = order.response.readable()[:2000] if order.response and (order.status or 0) // 100 in (2, 4) else ""
         state = "refused" if NOT_OFFERED.search(said) else "failed"
+    elif not task.task_id:
+        state = "unconfirmed"
     elif task.state == "failed":
         state = "refused" if NOT_OFFERED.search(task.reason) else "failed"
     elif media is not None:
-        state = "delivered" if media.file else "failed"
+        state = "delivered" if media.file else "not_fetched"
     rows = [row for row in evidence.own_rows() if row.exchange == order.id]
     return TierRecord(
         tier=tier,
@@ -103,6 +119,7 @@ def _record(evidence: Evidence, knowledge: Knowledge, step: Step) -> TierRecord:
         advertised=_advertised(evidence, step),
         movements=tuple(m for row in rows if (m := _movement(row, evidence.site.quota_per_unit)) is not None),
         exchanges=tuple(e.id for e in (order, last) if e),
+        task_id=task.task_id,
         ended_at=last.sent_at if last and task.state in ("done", "failed") else None,
     )
 

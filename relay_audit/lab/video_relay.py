@@ -102,8 +102,8 @@ class VideoRelay:
             task.public = task.upstream
         task.film = f"{self._rng.getrandbits(160):040x}.mp4"
         self.tasks[task.public] = task
-        headers = (*own, ("X-New-Api-Other-Ratios", _compact(self.till.ratios(resolution))))
-        return json_answer(200, self._accepted(task), headers)
+        told = () if self._knobs.old_books else (("X-New-Api-Other-Ratios", _compact(self.till.ratios(resolution))),)
+        return json_answer(200, self._accepted(task), (*own, *told))
 
     def _public(self) -> str:
         return "task_" + "".join(self._rng.choices(string.ascii_letters + string.digits, k=32))

@@ -37,6 +37,8 @@ class VideoKnobs:
     fails: bool = False
     refund_after_s: int = 5
     """-1: never."""
+    old_books: bool = False
+    """new-api before 2026-02: refunds stand in the account's log, which a key cannot read."""
     tokens_of: str = ""
     """The resolution that the reported usage belongs to; empty means the ordered one."""
     stale_task: bool = False
@@ -93,6 +95,10 @@ _ROWS = (
     _row("honest", "film_three_tiers", "three tiers, one after the other", "三个档位，逐档下单", VideoKnobs(), "media.original",
          tiers=("1080p", "480p", "720p")),
     _row("honest", "film_failed_and_refunded", "a film fails and is paid back", "片子失败，退了款", VideoKnobs(fails=True), ""),
+    _row("honest", "film_refunded_out_of_sight", "paid back where a key cannot see it", "退了款，但 key 的日志里看不到",
+         VideoKnobs(fails=True, old_books=True), "billing.refund_open", notes="software of before 2026-02"),
+    _row("fault", "film_never_refunded", "a film fails and is not paid back", "片子失败，没有退款",
+         VideoKnobs(fails=True, refund_after_s=-1), "billing.refund_missing", "billing.refund_missing"),
     _row("fault", "film_changed", "changed after it was signed", "签名后被改过", VideoKnobs(film="transplanted"),
          "media.modified_after_signing", "media.modified_after_signing"),
     _row("fault", "film_self_signed", "signed by anybody in the vendor's name", "别人用厂商的名字签名",
