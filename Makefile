@@ -35,7 +35,7 @@ demo: $(STAMP)-run
 	$(BIN)/relay-audit demo
 
 test: $(STAMP)-test
-	$(PYTEST) -n 2 $(MEMORY)
+	$(PYTEST) -n 2 --dist loadgroup $(MEMORY)
 
 lint: $(STAMP)-dev
 	$(BIN)/ruff check .

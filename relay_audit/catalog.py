@@ -7,8 +7,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from functools import lru_cache
 from importlib.resources.abc import Traversable
 from pathlib import Path
+from types import MappingProxyType
 
 from relay_audit.codes import CODES
 from relay_audit.errors import PackError
@@ -87,6 +89,13 @@ def knowledge_digest(files: Mapping[str, str]) -> str:
 
 def packs_from(files: Mapping[str, str]) -> Packs:
     """Packs from path → text. Raises `PackError` for the first file that breaks a rule."""
+    return _packs(tuple(sorted(files.items())))
+
+
+@lru_cache(maxsize=8)
+def _packs(texts: tuple[tuple[str, str], ...]) -> Packs:
+    """The last few are kept: a run is judged by the very texts that it was planned with."""
+    files = dict(texts)
     if WORDLISTS not in files:
         raise refuse(WORDLISTS, "is missing; every generated text comes from it")
     lists = read_as(Wordlists, parse(WORDLISTS, files[WORDLISTS]), WORDLISTS, files[WORDLISTS])
@@ -103,7 +112,7 @@ def packs_from(files: Mapping[str, str]) -> Packs:
             probes[path] = read_as(Probe, table, path, files[path])
     for path, probe in probes.items():
         _check_probe(probe, path, files[path], dialects, lists)
-    return Packs(dialects, tuple(probes.values()), lists)
+    return Packs(MappingProxyType(dialects), tuple(probes.values()), lists)
 
 
 def knowledge_from(files: Mapping[str, str]) -> Knowledge:
@@ -125,7 +134,13 @@ def knowledge_from(files: Mapping[str, str]) -> Knowledge:
     return knowledge
 
 
-def _rows(path: str, text: str) -> Iterator[tuple[str, Known | VerdictRule | Pin]]:
+@lru_cache(maxsize=256)
+def _rows(path: str, text: str) -> tuple[tuple[str, Known | VerdictRule | Pin], ...]:
+    """A file's rows. The same text is the same rows, and rows do not change: it is read once."""
+    return tuple(_read_rows(path, text))
+
+
+def _read_rows(path: str, text: str) -> Iterator[tuple[str, Known | VerdictRule | Pin]]:
     for kind, tables in parse(path, text).items():
         if kind not in ROWS:
             raise refuse(path, f"unknown table {kind}{nearest(kind, list(ROWS))}", line_of(text, (kind,)))

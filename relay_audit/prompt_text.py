@@ -3,19 +3,22 @@
 from __future__ import annotations
 
 import math
+import re
 from typing import Any
 
 from pydantic import JsonValue
 
 from relay_audit.pack import Pack
 
+_WIDE, _BEYOND = re.compile("[\u2e80-\U0010ffff]"), re.compile("[\U00010000-\U0010ffff]")
+
 
 def estimated(text: str, pack: Pack) -> int:
     """An upper estimate of a text's tokens by its characters alone."""
-    wide = sum((char > "\u2e7f") + (char > "\uffff") for char in text)
-    narrow = sum(char <= "\u2e7f" for char in text)
+    wide = 0 if text.isascii() else len(_WIDE.findall(text))
+    beyond = 0 if text.isascii() else len(_BEYOND.findall(text))  # an emoji counts twice
     rates = pack.input_estimate_per_unit
-    return math.ceil(wide * rates["cjk_char"] + narrow * rates["ascii_char"])
+    return math.ceil((wide + beyond) * rates["cjk_char"] + (len(text) - wide) * rates["ascii_char"])
 
 
 def texts_of(value: JsonValue, key: str = "") -> list[str]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +16,7 @@ from relay_audit.video_plan import make_video_plan, routes_for, tiers_wanted
 from relay_audit.wording import Wording
 from tests.staged import Seen, staged
 
+pytestmark = pytest.mark.xdist_group("conduct")  # five hundred plans: made once, by one worker
 LIBRARY = load_library()
 SEEDS = (1, 2, 3)
 SOFTWARE = ("unknown", *sorted({row.name for row in LIBRARY.knowledge.software}))
@@ -45,8 +47,9 @@ FREE_PAGES = {
 MOST_PAID, MOST_FREE = 100, 20
 
 
+@cache
 def plans() -> list[Plan]:
-    made = []
+    made: list[Plan] = []
     for dialect, pack in LIBRARY.packs.dialects.items():
         wanted = [row for row in LIBRARY.knowledge.models if row.name.startswith("claude")] if pack.claude_like else []
         for model in {(row.family, str(row.refuses)): row for row in wanted}.values() or [None]:
@@ -84,8 +87,9 @@ def plan(dialect: str, model: Any, profile: str, counter: bool, software: str, s
     return make_plan(question, LIBRARY.packs.pack(dialect), LIBRARY.packs.probes, wording, seed)
 
 
-PLANS = plans()
-STEPS: list[Step] = [step for plan in PLANS for step in plan.steps]
+@cache
+def steps() -> list[Step]:
+    return [step for plan in plans() for step in plan.steps]
 
 
 def texts(value: Any) -> list[str]:
@@ -98,29 +102,31 @@ def texts(value: Any) -> list[str]:
     return []
 
 
-ALL_TEXTS = sorted({text for step in STEPS for text in texts(step.body)})
+@cache
+def all_texts() -> list[str]:
+    return sorted({text for step in steps() for text in texts(step.body)})
 
 
 def test_every_shipped_pack_is_looked_at():
-    assert {plan.dialect for plan in PLANS} == set(LIBRARY.packs.dialects)
-    assert {step.probe for step in STEPS} == {probe.id for probe in LIBRARY.packs.probes}
-    assert len(ALL_TEXTS) > 100
+    assert {plan.dialect for plan in plans()} == set(LIBRARY.packs.dialects)
+    assert {step.probe for step in steps()} == {probe.id for probe in LIBRARY.packs.probes}
+    assert len(all_texts()) > 100
 
 
 def test_no_request_asks_for_one_token():
     """Relays answer `max_tokens: 1` themselves, as the warm-up of a client."""
-    for step in STEPS:
+    for step in steps():
         for name in ("max_tokens", "max_completion_tokens", "max_output_tokens", "maxOutputTokens"):
             assert step.body.get(name) != 1, step.id
 
 
 def test_nothing_sounds_like_a_clients_housekeeping():
-    assert [text for text in ALL_TEXTS if HOUSEKEEPING.search(text)] == []
+    assert [text for text in all_texts() if HOUSEKEEPING.search(text)] == []
 
 
 def test_nobody_elses_identity_is_borrowed():
-    assert [text for text in ALL_TEXTS if CLIENTS.search(text)] == []
-    headers = {(name.lower(), value) for step in STEPS for name, value in step.headers.items()}
+    assert [text for text in all_texts() if CLIENTS.search(text)] == []
+    headers = {(name.lower(), value) for step in steps() for name, value in step.headers.items()}
     headers |= {
         (name.lower(), value) for pack in LIBRARY.packs.dialects.values() for name, value in pack.headers.items()
     }
@@ -129,28 +135,28 @@ def test_nobody_elses_identity_is_borrowed():
 
 
 def test_no_route_but_those_of_generation_and_counting():
-    for step in STEPS:
+    for step in steps():
         assert not ADMINISTRATION.search(step.path), step.path
         assert GENERATION_ROUTES.fullmatch(step.path.split("?")[0]), step.path
         assert step.side == "official" or step.cost == "may_charge", step.id
 
 
 def test_no_key_and_no_form_of_one_is_in_a_path_or_body():
-    for text in ALL_TEXTS:
+    for text in all_texts():
         assert not KEYS.search(text), text
-    for path in {step.path for step in STEPS}:
+    for path in {step.path for step in steps()}:
         assert not KEYS.search(path)
         assert "?" not in path
 
 
 def test_a_key_that_is_sent_to_be_refused_is_made_up_and_goes_where_it_costs_nothing():
-    for step in STEPS:
+    for step in steps():
         if step.key != "own":
             assert step.refusal, step.id
 
 
 def test_texts_are_harmless():
-    assert [text for text in ALL_TEXTS if HARM.search(text)] == []
+    assert [text for text in all_texts() if HARM.search(text)] == []
     words = LIBRARY.packs.wordlists
     lists = json.dumps(words.model_dump(mode="json"), ensure_ascii=False)
     assert HARM.search(lists) is None
@@ -159,11 +165,11 @@ def test_texts_are_harmless():
 
 
 def test_everything_that_may_charge_is_bounded():
-    for step in STEPS:
+    for step in steps():
         if step.cost == "may_charge":
             assert step.bound is not None, step.id
             assert step.bound.output_tokens >= step.bound.expected_output_tokens
-    for made in PLANS:
+    for made in plans():
         assert len(made.chargeable()) <= MOST_PAID, (made.dialect, made.profile)
         assert len({step.id for step in made.steps}) == len(made.steps)
 
