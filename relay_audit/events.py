@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from decimal import Decimal
 from typing import Any, Literal
 
-from pydantic import AwareDatetime, BaseModel, Field, field_serializer, field_validator
+from pydantic import AwareDatetime, BaseModel, ConfigDict, Field, field_serializer, field_validator
 
 from relay_audit.signals import signals_markdown
 from relay_audit.words import Frozen, digest, money
@@ -193,6 +193,8 @@ class Draft:
 
 class Event(Frozen):
     """A link of the chain. Its hash is SHA-256 over the canonical JSON of every other field."""
+
+    model_config = ConfigDict(use_attribute_docstrings=True)
 
     seq: int = Field(ge=1)
     """1, 2, 3, … without gaps."""

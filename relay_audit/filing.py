@@ -11,9 +11,9 @@ from pathlib import Path
 from urllib.parse import quote, urlsplit
 
 from relay_audit.archive.contents import Contents, vendor_digest
-from relay_audit.audit import Judgement
 from relay_audit.errors import LeakRefused, UsageError
 from relay_audit.issues import edition_of
+from relay_audit.judgement import Judgement
 from relay_audit.lines_file import read_lines
 from relay_audit.manifest import Edition as ArchiveEdition
 from relay_audit.policy import Policy

@@ -48,7 +48,9 @@ def read_id(kind: str, text: str, exchange: Exchange, knowledge: Knowledge, day:
 def _stored_s(exchange: Exchange, knowledge: Knowledge) -> int:
     """How old an answer out of the store of the software that shows itself here may be, in seconds."""
     headers = exchange.response.headers if exchange.response else ()
-    return max((row.answers_again_s for row in knowledge.software if row.shows_in(headers)), default=0)
+    return max(
+        (row.answers_again_s for row in knowledge.software if row.answers_again_s and row.shows_in(headers)), default=0
+    )
 
 
 def base58_integer(text: str) -> int | None:

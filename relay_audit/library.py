@@ -6,6 +6,7 @@ import datetime as dt
 import platform
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from functools import cached_property
 from importlib import metadata
 from pathlib import Path
 
@@ -27,9 +28,18 @@ OWN_PINS = f"{KNOWLEDGE}/{PINS}"
 class Library:
     """Packs and knowledge of one invocation, and their texts for the archive."""
 
-    packs: Packs
     knowledge: Knowledge
     files: dict[str, str]
+    probes: frozenset[str] | None = None
+    """Only these; None means all."""
+
+    @cached_property
+    def packs(self) -> Packs:
+        """What would be sent. Read when somebody asks: judging and reporting do not. Raises `PackError`."""
+        packs = packs_from(_below(self.files, PROBES))
+        if self.probes is None:
+            return packs
+        return replace(packs, probes=tuple(probe for probe in packs.probes if probe.id in self.probes))
 
     @property
     def digest(self) -> str:
@@ -37,8 +47,7 @@ class Library:
 
     def only(self, probes: frozenset[str]) -> Library:
         """The same with these probes alone; what else a run carries stays as it is."""
-        chosen = tuple(probe for probe in self.packs.probes if probe.id in probes)
-        return replace(self, packs=replace(self.packs, probes=chosen))
+        return replace(self, probes=probes)
 
     @property
     def channels(self) -> list[str]:
@@ -58,9 +67,13 @@ class Library:
 
 def load_library(packs: Path | None = None, knowledge: Path | None = None) -> Library:
     """The shipped folders and the user's beside them. Raises `PackError`."""
+    return library_from(texts_of(packs, knowledge))
+
+
+def texts_of(packs: Path | None = None, knowledge: Path | None = None) -> dict[str, str]:
+    """Path → text of the same, unread."""
     files = {f"{PROBES}/{path}": text for path, text in read_files(PROBES, packs).items()}
-    files |= {f"{KNOWLEDGE}/{path}": text for path, text in read_files(KNOWLEDGE, knowledge).items()}
-    return library_from(files)
+    return files | {f"{KNOWLEDGE}/{path}": text for path, text in read_files(KNOWLEDGE, knowledge).items()}
 
 
 def with_baselines(library: Library, file: Path, today: dt.date) -> Library:
@@ -78,17 +91,25 @@ def with_pins(library: Library, pins: Path) -> Library:
 
 
 def library_from(files: dict[str, str]) -> Library:
-    return Library(packs_from(_below(files, PROBES)), knowledge_from(_below(files, KNOWLEDGE)), files)
+    """Both read and checked whole. Raises `PackError`."""
+    library = _known(files)
+    library.packs  # noqa: B018  what is wrong with a pack is said here, not when a step is sent
+    return library
+
+
+def _known(files: dict[str, str]) -> Library:
+    return Library(knowledge_from(_below(files, KNOWLEDGE)), files)
 
 
 def current_library(history: History) -> Library:
     """Today's packs and knowledge; a baselines file that was given for the run stays with it."""
     given = {path: history.files[path] for path in (BASELINES, OWN_PINS) if path in history.files}
-    return library_from({**load_library().files, **given})
+    return _known({**texts_of(), **given})
 
 
 def archived_library(history: History) -> Library:
-    return library_from(history.files)
+    """What the run carries; its packs were checked when it was planned, and are read again only to send."""
+    return _known(history.files)
 
 
 LIBRARIES = ("c2pa-python", "pymediainfo", "cryptography", "httpx", "pydantic")

@@ -32,7 +32,7 @@ class Open(BaseModel):
     """What crosses between versions: unknown fields are kept, inputs never quoted in errors."""
 
     model_config = ConfigDict(
-        frozen=True, extra="allow", hide_input_in_errors=True, use_attribute_docstrings=True, populate_by_name=True,
+        frozen=True, extra="allow", hide_input_in_errors=True, defer_build=True, populate_by_name=True,
         serialize_by_alias=True,
     )  # fmt: skip
 

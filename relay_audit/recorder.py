@@ -9,6 +9,7 @@ from typing import Any, Literal
 from relay_audit.books import BalanceReading, LogReading, PriceReading, RateReading, UsageReading
 from relay_audit.checkpoints import standing
 from relay_audit.clock import Clock
+from relay_audit.endpoint import Answer
 from relay_audit.errors import RunCancelled
 from relay_audit.events import Actor, Draft, Event, EventType
 from relay_audit.evidence import RunStatus
@@ -18,7 +19,6 @@ from relay_audit.plan import Step
 from relay_audit.quote import Line, StepPrice
 from relay_audit.replay import History, apply, replay
 from relay_audit.store import Store
-from relay_audit.transport import Answer
 from relay_audit.words import Frozen, Side, compact, money
 
 READING_KINDS: dict[type[Frozen], str] = {

@@ -5,12 +5,17 @@
 
 from __future__ import annotations
 
+import ast
+import inspect
 import json
 import sys
-from collections.abc import Iterable
+import textwrap
+from collections.abc import Iterable, Iterator
+from itertools import pairwise
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
+from pydantic import BaseModel
 from pydantic.json_schema import models_json_schema
 
 from relay_audit.catalog import load_knowledge, load_packs
@@ -150,10 +155,39 @@ def main(arguments: list[str]) -> int:
 
 def _schema(title: str, models: tuple[type[Any], ...], join: str) -> dict[str, Any]:
     _, whole = models_json_schema([(model, "validation") for model in models], by_alias=True)
+    for reached in {found for model in models for found in _reached(model)}:
+        properties = whole["$defs"].get(reached.__name__, {}).get("properties", {})
+        for name, said in _said_under_fields(reached).items():
+            properties.get(reached.model_fields[name].alias or name, {}).setdefault("description", said)
     top: dict[str, Any] = {"$schema": DIALECT, "title": title}
     if join:
         top[join] = [{"$ref": f"#/$defs/{model.__name__}"} for model in models]
     return {**top, "$defs": whole["$defs"]}
+
+
+def _reached(annotation: Any) -> Iterator[type[BaseModel]]:  # noqa: ANN401  any annotation
+    """Every model in an annotation, and in the fields of each."""
+    if isinstance(annotation, type) and issubclass(annotation, BaseModel):
+        yield annotation
+        for field in annotation.model_fields.values():
+            yield from _reached(field.annotation)
+    for part in get_args(annotation):
+        yield from _reached(part)
+
+
+def _said_under_fields(model: type[BaseModel]) -> dict[str, str]:
+    """Field → the text that stands under it in the source. Read here and not by pydantic when a class is made: that
+    would be a tenth of every start."""
+    found: dict[str, str] = {}
+    for owner in (kind for kind in reversed(model.__mro__) if issubclass(kind, BaseModel) and kind is not BaseModel):
+        (parsed,) = ast.parse(textwrap.dedent(inspect.getsource(owner))).body
+        lines = parsed.body if isinstance(parsed, ast.ClassDef) else []
+        for field, under in pairwise(lines):
+            if isinstance(field, ast.AnnAssign) and isinstance(field.target, ast.Name) and isinstance(under, ast.Expr):
+                said = under.value.value if isinstance(under.value, ast.Constant) else None
+                if isinstance(said, str) and field.target.id in model.model_fields:
+                    found[field.target.id] = inspect.cleandoc(said)
+    return found
 
 
 def _probe_lines(probe: Probe) -> list[str]:

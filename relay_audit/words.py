@@ -17,13 +17,17 @@ AuthStyle = Literal["x-api-key", "bearer", "x-goog-api-key"]
 
 
 class Frozen(BaseModel):
-    """The base of everything that crosses a file: unknown keys are refused, inputs never quoted in errors."""
+    """The base of everything that crosses a file: unknown keys are refused, inputs never quoted in errors.
+
+    A validator is built when it is first used: a command uses few of them. What stands under a field is read by whoever
+    writes the documents (`schema`), not by every start.
+    """
 
     model_config = ConfigDict(
         frozen=True,
         extra="forbid",
         hide_input_in_errors=True,
-        use_attribute_docstrings=True,
+        defer_build=True,
         populate_by_name=True,
         serialize_by_alias=True,
     )

@@ -10,6 +10,8 @@ from pathlib import Path
 
 import pytest
 
+from relay_audit.cli.commands import COMMANDS, built
+
 ROOT = Path(__file__).resolve().parent.parent
 PACKAGE = ROOT / "relay_audit"
 FILES = {
@@ -37,6 +39,8 @@ def imports(name: str) -> set[str]:
             assert node.level == 0, f"{name}: relative import"
             whole = {f"{node.module}.{alias.name}" for alias in node.names}
             found |= {full if full in FILES else str(node.module) for full in whole}
+        elif isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "Command":
+            found.add(f"relay_audit.cli.{ast.literal_eval(node.args[0])}")  # loaded when it is called
     return found
 
 
@@ -96,6 +100,22 @@ def test_what_is_imported_is_imported_at_the_top():
         if isinstance(part, ast.Import | ast.ImportFrom)
     }
     assert not inside
+
+
+def test_only_commands_are_loaded_by_name_and_every_one_says_what_the_table_says():
+    by_name = {name for name, tree in TREES.items() if {"import_module", "__import__"} & names_in(tree)}
+    assert by_name == {"relay_audit.cli.commands", "relay_audit.media.worker"}  # the second: a child of its own
+    for name, row in COMMANDS.items():
+        said = built(name, row).help.split("\n\n")[0].replace("\n", " ")
+        assert said == row.what
+        assert len(said) > 10
+    loaded = {other for other in imports("relay_audit.cli.commands") if other in FILES}
+    assert loaded == {f"relay_audit.cli.{row.module}" for row in COMMANDS.values()}
+
+
+def names_in(tree: ast.AST) -> set[str]:
+    return {node.attr if isinstance(node, ast.Attribute) else node.id for node in ast.walk(tree)
+            if isinstance(node, ast.Attribute | ast.Name)}  # fmt: skip
 
 
 @pytest.mark.parametrize("library", sorted(ALONE))

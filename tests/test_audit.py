@@ -66,10 +66,10 @@ def test_an_agent_that_is_served_by_the_accused(environ, says):
 
 def test_digests_follow_what_they_stand_for():
     renamed = {**LIBRARY.files, "probes/extra.txt": "x"}
-    assert audit.Library(LIBRARY.packs, LIBRARY.knowledge, renamed).digest == LIBRARY.digest
+    assert audit.Library(LIBRARY.knowledge, renamed).digest == LIBRARY.digest
     name = next(path for path in LIBRARY.files if path.startswith("known_fingerprints/"))
     changed = {**LIBRARY.files, name: LIBRARY.files[name] + "\n# more\n"}
-    assert audit.Library(LIBRARY.packs, LIBRARY.knowledge, changed).digest != LIBRARY.digest
+    assert audit.Library(LIBRARY.knowledge, changed).digest != LIBRARY.digest
 
 
 def test_vendors_keys_are_known_by_shape():

@@ -20,7 +20,7 @@ from relay_audit.evidence import SCHEMA_VERSION, Evidence
 from relay_audit.finding import Finding
 from relay_audit.fingerprint import Knowledge
 from relay_audit.judgement import Judgement, judge
-from relay_audit.library import archived_library, load_library
+from relay_audit.library import archived_library, texts_of
 from relay_audit.manifest import (
     BLOBS,
     DERIVED,
@@ -70,14 +70,15 @@ def contents(store: Store, edition: Edition) -> Contents:
         raise UsageError(
             "the vendor's edition is sealed when the run has ended", next_step=f"relay-audit status {store.run_id}"
         )
-    return _for_vendor(history, events[:end], judge(store))
+    manifest, parts = _for_vendor(history, events[:end], judge(store))
+    return _packed(store, manifest, parts, history.files)
 
 
 def vendor_digest(store: Store, history: History, judgement: Judgement) -> str:
     """What the vendor's report prints of its archive; empty while the run has no end."""
     events = list(store.events())
     end = next((event.seq for event in events if event.terminal), 0)
-    return _for_vendor(history, events[:end], judgement).manifest.digest if end else ""
+    return _for_vendor(history, events[:end], judgement)[0].digest if end else ""
 
 
 def _full(history: History, events: list[Event]) -> Contents:
@@ -91,17 +92,17 @@ def _full(history: History, events: list[Event]) -> Contents:
     return _packed(history.store, manifest, {EVENTS: text}, history.files)
 
 
-def _for_vendor(history: History, events: list[Event], judgement: Judgement) -> Contents:
+def _for_vendor(history: History, events: list[Event], judgement: Judgement) -> tuple[Manifest, dict[str, bytes]]:
     shown = [event for event in events if event.redaction != "internal"]
     named: dict[str, list[Event]] = {
         event.payload_ref: [event] for event in shown if event.type in SHOWN_TO_VENDOR and event.payload_ref
     }
     named[events[0].payload["files_ref"]] = []
-    parts = {EVENTS: b"".join(event_line(e) if e in shown else left_out_line(e) for e in events)}
+    parts = {EVENTS: b"".join(left_out_line(e) if e.redaction == "internal" else event_line(e) for e in events)}
     parts |= {f"{DERIVED}{name}.json": canonical(value) for name, value in _derived(judgement).items()}
-    knowledge = archived_library(history).knowledge
-    manifest = _manifest(history, knowledge, events, "vendor", parts, named)
-    return _packed(history.store, manifest, parts, history.files)
+    own = judgement.knowledge_digest == history.knowledge_digest
+    knowledge = judgement.knowledge if own else archived_library(history).knowledge
+    return _manifest(history, knowledge, events, "vendor", parts, named), parts
 
 
 def _derived(judgement: Judgement) -> dict[str, Any]:
@@ -192,7 +193,7 @@ def _packed(store: Store, manifest: Manifest, parts: dict[str, bytes], files: di
     members += [(f"{BLOBS}{blob.sha256}", read) for blob, read in blobs]
     scanned = [(name, given(raw)) for name, raw in parts.items()]
     scanned += [(f"{BLOBS}{blob.sha256}", read) for blob, read in blobs if blob.kind != "files"]
-    shipped = load_library().files
+    shipped = texts_of()
     scanned += [(path, given(text.encode())) for path, text in files.items() if shipped.get(path) != text]
     return Contents(manifest, members, scanned)
 

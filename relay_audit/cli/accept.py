@@ -9,9 +9,10 @@ from typing import Annotated
 import typer
 
 from relay_audit.accepted import TERM, text_of
-from relay_audit.cli import look, options
+from relay_audit.cli import options
 from relay_audit.cli.console import emit, say
 from relay_audit.cli.nightly import accepted_of
+from relay_audit.cli.opening import opened
 from relay_audit.clock import SystemClock
 from relay_audit.disk import write_durably
 from relay_audit.errors import UsageError
@@ -27,7 +28,7 @@ def write(
     json: options.Json = False,
 ) -> None:
     """Write what a run found as accepted, for review: no bodies, no addresses, no secrets."""
-    with look.opened(run) as store:
+    with opened(run) as store:
         accepted = accepted_of(store, SystemClock(), reason, days)
     try:
         write_durably(output, text_of(accepted).encode())

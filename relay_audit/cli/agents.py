@@ -14,7 +14,9 @@ from relay_audit.cli import options
 from relay_audit.cli.console import emit, language, say
 from relay_audit.errors import UsageError
 
-group = typer.Typer(help="Instructions for agents, of this version.", no_args_is_help=True, rich_markup_mode=None)
+group = typer.Typer(
+    help="Instructions for agents, of this version.", no_args_is_help=True, add_completion=False, rich_markup_mode=None
+)
 
 
 @group.command(name="show")

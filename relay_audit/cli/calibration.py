@@ -20,8 +20,8 @@ from relay_audit.audit import Judgement, Library
 from relay_audit.baseline_file import Rows, text_of
 from relay_audit.baseline_run import record_baselines
 from relay_audit.calibration import Failure, failures
-from relay_audit.cli import look, options, screens
-from relay_audit.cli.console import emit, language, say
+from relay_audit.cli import accept, arguments, options, screens
+from relay_audit.cli.console import emit, language, report_error, say
 from relay_audit.cli.flow import (
     Invocation,
     approval_needed,
@@ -30,10 +30,10 @@ from relay_audit.cli.flow import (
     free_of_charge,
     go_on,
     library_for,
-    report_error,
     send,
     started,
 )  # fmt: skip
+from relay_audit.cli.opening import opened
 from relay_audit.discovery import Knowing
 from relay_audit.errors import RelayAuditError, UsageError
 from relay_audit.exits import exit_code, worst
@@ -74,7 +74,9 @@ Output = Annotated[
         "-o", "--output", metavar="FILE", help="Where the rows go; else into the run's folder.", show_default=False
     ),
 ]
-baseline = typer.Typer(help="Dated counts and refusals of a vendor.", no_args_is_help=True, rich_markup_mode=None)
+baseline = typer.Typer(
+    help="Dated counts and refusals of a vendor.", no_args_is_help=True, add_completion=False, rich_markup_mode=None
+)
 
 
 @dataclass(frozen=True)
@@ -112,9 +114,9 @@ def calibrate(
     """The vendor's API on both sides: nothing may be found; what is seen is written as dated baselines."""
     call = Invocation(
         lang=language(lang, os.environ), as_json=json, no_input=no_input, packs=packs, knowledge=knowledge,
-        prices=prices, max_usd=options.amount(max_usd, "--max-usd"),
+        prices=prices, max_usd=arguments.amount(max_usd, "--max-usd"),
     )  # fmt: skip
-    call.permissions = options.permissions(
+    call.permissions = arguments.permissions(
         allow_origin, allow_official_key_to, private=allow_private, key="", may_ask=call.may_ask
     )
     library = library_for(call)
@@ -137,12 +139,15 @@ def record(
 ) -> None:
     """Ask the vendor alone, for nothing: one key, forty relays. The relay is not contacted."""
     call = Invocation(lang=language(lang, os.environ), as_json=json, packs=packs, knowledge=knowledge)
-    call.permissions = options.permissions(
+    call.permissions = arguments.permissions(
         allow_origin, allow_official_key_to, private=allow_private, key="", may_ask=call.may_ask
     )
     library = library_for(call)
-    done = [_recorded(one, library, call) for one in read_target(options.text_of(target))]
+    done = [_recorded(one, library, call) for one in read_target(arguments.text_of(target))]
     raise typer.Exit(_conclude("", done, [], output, call))
+
+
+baseline.command()(accept.write)
 
 
 def _targets(vendor: str, model: str | None, key_env: str, base_url: str | None, library: Library) -> list[Target]:
@@ -187,7 +192,7 @@ def _resumed(runs: list[str], call: Invocation) -> tuple[list[Done], list[RelayA
     done: list[Done] = []
     waiting: list[RelayAuditError] = []
     for run in runs:
-        with _kept(waiting), look.opened(run) as store, run_lock(store.path):
+        with _kept(waiting), opened(run) as store, run_lock(store.path):
             done.append(_judged(_vendors_own(store, call)))
     return done, waiting
 

@@ -14,7 +14,7 @@ from relay_audit import audit
 from relay_audit.change import Change
 from relay_audit.cli import options
 from relay_audit.cli.console import emit, language, say
-from relay_audit.cli.look import opened
+from relay_audit.cli.opening import opened
 from relay_audit.cli.terminal import coloured, summary
 from relay_audit.clock import SystemClock
 from relay_audit.difference import ACCEPT, Difference, by_knowledge, changed_files, difference

@@ -8,15 +8,12 @@ from __future__ import annotations
 import codecs
 import json
 import locale
-import os
 import sys
 from collections.abc import Mapping
 from decimal import Decimal
 from typing import Any, TextIO
 
-from rich.console import Console as RichConsole
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
-
+from relay_audit.errors import RelayAuditError
 from relay_audit.words import Lang, money
 
 STAND_INS = {"✓": "+", "✗": "x", "✕": "x", "¥": "CNY ", "▲": "!", "…": "...", "—": "-", "–": "-", "·": "-", "“": '"', "”": '"',
@@ -54,6 +51,13 @@ def _plain(value: object) -> str:
     return money(value) if isinstance(value, Decimal) else str(value)
 
 
+def report_error(error: RelayAuditError, *, as_json: bool) -> None:
+    if as_json:
+        emit({"error": error.code, "message": error.message, "next_step": error.next_step, **error.details})
+        return
+    say(f"relay-audit: {error.message}" + (f"\n  -> {error.next_step}" if error.next_step else ""))
+
+
 def interactive(*, as_json: bool, no_input: bool, environ: Mapping[str, str]) -> bool:
     """Whether a person can be asked: both stdin and stderr are terminals, and nothing says that nobody is there."""
     asked_off = as_json or no_input or environ.get("CI", "").lower() in TRUTHY
@@ -72,25 +76,3 @@ def language(named: str | None, environ: Mapping[str, str]) -> Lang:
         if text:
             return "zh-CN" if text.lower().startswith("zh") else "en"
     return "zh-CN" if (locale.getlocale()[0] or "").lower().startswith(("zh", "chinese")) else "en"
-
-
-class ProgressLine:
-    """A bar on stderr for people; silent when stderr is not a terminal."""
-
-    def __init__(self, total: int, title: str) -> None:
-        live = sys.stderr.isatty() and os.environ.get("TERM") != "dumb"
-        self._progress = Progress(
-            SpinnerColumn(), TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn(),
-            console=RichConsole(stderr=True), transient=True, disable=not live,
-        )  # fmt: skip
-        self._task = self._progress.add_task(title, total=total)
-
-    def __enter__(self) -> ProgressLine:
-        self._progress.start()
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._progress.stop()
-
-    def step(self, _: str, __: Mapping[str, object]) -> None:
-        self._progress.advance(self._task)

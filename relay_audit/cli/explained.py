@@ -10,7 +10,7 @@ import typer
 
 from relay_audit.cli import options
 from relay_audit.cli.console import emit, language, say
-from relay_audit.cli.look import opened
+from relay_audit.cli.opening import opened
 from relay_audit.explanation import Explanation, Link, explain
 from relay_audit.judgement import Judgement, judge
 from relay_audit.library import archived_library

@@ -14,7 +14,7 @@ import typer
 
 from relay_audit.assess.provenance import INSTALL, Provenance, Step, judge
 from relay_audit.catalog import knowledge_digest, knowledge_from, read_files
-from relay_audit.cli import options
+from relay_audit.cli import arguments, options
 from relay_audit.cli.console import emit, language, say
 from relay_audit.errors import UsageError
 from relay_audit.exits import FailOn, media_exit_code, worst
@@ -66,7 +66,7 @@ def media(
     texts = read_files("known_fingerprints", knowledge)
     known, pins = knowledge_from(texts), _pins()
     _check_profile(profile, known, pins)
-    level = options.severity(fail_on)
+    level = arguments.severity(fail_on)
     today, chosen = dt.datetime.now(dt.UTC).date(), language(lang, os.environ)
     results = [(facts, judge(facts, known, pins, profile, today)) for facts in map(examine, files)]
     if json:

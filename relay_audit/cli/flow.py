@@ -17,9 +17,10 @@ from relay_audit.again import Earlier
 from relay_audit.audit import Library
 from relay_audit.cli import nightly, screens
 from relay_audit.cli.beside import compared
-from relay_audit.cli.console import ProgressLine, emit, interactive, say
+from relay_audit.cli.console import emit, interactive, report_error, say
 from relay_audit.cli.nightly import Night
 from relay_audit.cli.permit import advance_of, month_refusal
+from relay_audit.cli.progress import ProgressLine
 from relay_audit.cli.terminal import coloured, summary
 from relay_audit.clock import Clock, SystemClock
 from relay_audit.connect import Connections, Permissions, connect
@@ -97,13 +98,6 @@ def _guarded(target: Target, call: Invocation) -> int:
             code = 0 if call.allow_inconclusive and not quiet.alarm else code
         report_error(error, as_json=call.as_json)
         return code
-
-
-def report_error(error: RelayAuditError, *, as_json: bool) -> None:
-    if as_json:
-        emit({"error": error.code, "message": error.message, "next_step": error.next_step, **error.details})
-        return
-    say(f"relay-audit: {error.message}" + (f"\n  -> {error.next_step}" if error.next_step else ""))
 
 
 def run_one(target: Target, call: Invocation) -> int:

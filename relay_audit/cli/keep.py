@@ -16,7 +16,7 @@ from relay_audit.archive.unpack import unpack
 from relay_audit.archive.zipped import open_archive, write_archive
 from relay_audit.cli import options
 from relay_audit.cli.console import emit, language, say
-from relay_audit.cli.look import opened
+from relay_audit.cli.opening import opened
 from relay_audit.clock import SystemClock
 from relay_audit.errors import UsageError
 from relay_audit.filing import guard_archive

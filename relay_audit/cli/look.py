@@ -4,30 +4,21 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
-from relay_audit import audit
 from relay_audit.checkup import capabilities, leaks, stale
 from relay_audit.cli import options
 from relay_audit.cli.console import emit, say
 from relay_audit.cli.flow import Invocation
+from relay_audit.cli.opening import opened
 from relay_audit.clock import SystemClock
+from relay_audit.library import load_library
 from relay_audit.recorder import Recorder
 from relay_audit.replay import replay
-from relay_audit.store import Store, locate
 from relay_audit.workspace import workspace
-
-
-@contextmanager
-def opened(run: str) -> Iterator[Store]:
-    space = workspace(os.environ, Path.cwd())
-    with Store.open(locate(run, [space.audits], space.state)) as store:
-        yield store
 
 
 def show_quote(recorder: Recorder, call: Invocation, details: dict[str, Any], *, show_requests: bool) -> None:
@@ -60,7 +51,7 @@ def doctor(
         with opened(leaks_in) as store:
             rows = leaks(store.path, replay(store).target, os.environ)
     elif stale_only:
-        rows = stale(audit.load_library().knowledge, SystemClock().now().date())
+        rows = stale(load_library().knowledge, SystemClock().now().date())
     else:
         rows = capabilities(space, os.environ)
     if json:

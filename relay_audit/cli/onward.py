@@ -11,9 +11,10 @@ import typer
 
 from relay_audit.approval import actor_of
 from relay_audit.audit import archived_library
-from relay_audit.cli import look, options, permit
+from relay_audit.cli import arguments, options, permit
 from relay_audit.cli.console import emit, interactive, language, say
 from relay_audit.cli.flow import Invocation, resume
+from relay_audit.cli.opening import opened
 from relay_audit.clock import SystemClock
 from relay_audit.discovery import Knowing
 from relay_audit.prices import PriceFile
@@ -39,13 +40,13 @@ def resume_run(
 ) -> None:
     """Go on within the approval, also after a crash or a pause. What was sent is never sent again."""
     call = Invocation(
-        lang=language(lang, os.environ), as_json=json, fail_on=options.severity(fail_on),
+        lang=language(lang, os.environ), as_json=json, fail_on=arguments.severity(fail_on),
         allow_inconclusive=allow_inconclusive,
     )  # fmt: skip
-    call.permissions = options.permissions(
+    call.permissions = arguments.permissions(
         allow_origin, allow_official_key_to, private=allow_private, key="", may_ask=call.may_ask
     )
-    with look.opened(run) as store:
+    with opened(run) as store:
         if (reply := _taken_back(store)) is not None:
             show_reply(reply, {}, json)
             return

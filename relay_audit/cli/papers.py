@@ -11,14 +11,15 @@ from typing import Annotated
 
 import typer
 
-from relay_audit import audit
 from relay_audit.cli import options
 from relay_audit.cli.console import emit, language, say
-from relay_audit.cli.look import opened
+from relay_audit.cli.opening import opened
 from relay_audit.clock import SystemClock
 from relay_audit.errors import UsageError
 from relay_audit.filing import Order, report_bytes
 from relay_audit.issues import issue
+from relay_audit.judgement import judged_by
+from relay_audit.library import archived_library
 from relay_audit.policy import read_policy
 from relay_audit.recorder import Recorder
 from relay_audit.replay import replay
@@ -78,9 +79,10 @@ def report(
         if supersedes is not None:
             with run_lock(store.path):
                 issue(Recorder(store, SystemClock()), supersedes, because, withdraw)
-        judgement = audit.judge(store, rules=rules.rules if rules else ())
+        history = replay(store)
+        judgement = judged_by(history, archived_library(history), rules.rules if rules else ())
         order = Order(policy=rules, file_name=output.name if output else "")
-        raw = report_bytes(replay(store), judgement, whom, form, chosen, os.environ, order)
+        raw = report_bytes(history, judgement, whom, form, chosen, os.environ, order)
         if output is not None:
             _write(output, raw)
             _note(store, raw, whom, form, chosen)

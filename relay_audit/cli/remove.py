@@ -15,7 +15,7 @@ import typer
 from relay_audit.archive.removal import Removed, older_than, purge_bytes, remove_run, what_goes, withhold
 from relay_audit.cli import options
 from relay_audit.cli.console import emit, language, say
-from relay_audit.cli.look import opened
+from relay_audit.cli.opening import opened
 from relay_audit.clock import SystemClock
 from relay_audit.errors import RelayAuditError, UsageError
 from relay_audit.manifest import ServerCopy

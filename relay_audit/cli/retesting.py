@@ -8,10 +8,10 @@ from typing import Annotated
 import typer
 
 from relay_audit.again import Earlier, to_repeat
-from relay_audit.cli import options
+from relay_audit.cli import arguments, options
 from relay_audit.cli.console import language
 from relay_audit.cli.flow import Invocation, run_targets
-from relay_audit.cli.look import opened
+from relay_audit.cli.opening import opened
 from relay_audit.errors import UsageError
 from relay_audit.target import Target
 
@@ -36,10 +36,10 @@ def retest(
     with opened(run) as store:
         earlier, target = to_repeat(store, wanted)
     call = Invocation(
-        lang=language(lang, os.environ), as_json=json, no_input=no_input, max_usd=options.amount(max_usd, "--max-usd"),
-        fail_on=options.severity(fail_on), allow_inconclusive=allow_inconclusive, earlier=earlier,
+        lang=language(lang, os.environ), as_json=json, no_input=no_input, max_usd=arguments.amount(max_usd, "--max-usd"),
+        fail_on=arguments.severity(fail_on), allow_inconclusive=allow_inconclusive, earlier=earlier,
     )  # fmt: skip
-    call.permissions = options.permissions(
+    call.permissions = arguments.permissions(
         allow_origin, allow_official_key_to, private=allow_private, key="", may_ask=call.may_ask
     )
     raise typer.Exit(run_targets([target], call))

@@ -7,9 +7,9 @@ from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
-from relay_audit.audit import Judgement
 from relay_audit.calibration import Failure
 from relay_audit.evidence import Evidence
+from relay_audit.judgement import Judgement
 from relay_audit.quote import Line, Quote
 from relay_audit.report.as_json import summary_json
 from relay_audit.report.catalogue import Catalogue

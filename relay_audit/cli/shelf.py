@@ -16,7 +16,9 @@ from relay_audit.cli.console import emit, language, say
 from relay_audit.errors import UsageError
 from relay_audit.fingerprint import Known
 
-probes = typer.Typer(help="What is sent in your name.", no_args_is_help=True, rich_markup_mode=None)
+probes = typer.Typer(
+    help="What is sent in your name.", no_args_is_help=True, add_completion=False, rich_markup_mode=None
+)
 fingerprints = typer.Typer(
     help="What is known, from where, and how old it is.", no_args_is_help=True, rich_markup_mode=None
 )

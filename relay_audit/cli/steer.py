@@ -7,10 +7,11 @@ from typing import Annotated, Any
 
 import typer
 
-from relay_audit.cli import look, options, screens
+from relay_audit.cli import options, screens
 from relay_audit.cli.console import language, say
 from relay_audit.cli.flow import approval_needed
 from relay_audit.cli.onward import sender_here, show_reply
+from relay_audit.cli.opening import opened
 from relay_audit.clock import SystemClock
 from relay_audit.errors import UsageError
 from relay_audit.prices import read_price_file
@@ -89,7 +90,7 @@ def add_context(
     json: options.Json = False,
 ) -> None:
     """Add what you know: the NAME of the vendor's key variable, your prices, the lines you have."""
-    with look.opened(run) as store:
+    with opened(run) as store:
         ref = store.put_blob(read_price_file(prices).model_dump_json().encode()) if prices else ""
     said = AddContext(id=id_, official_key_env=official_key_env or "", official_base_url=official_base_url or "",
                       prices_ref=ref, line_names=tuple(line_name or ()), lines_file=lines_file)  # fmt: skip
@@ -98,7 +99,7 @@ def add_context(
 
 def _send(run: str, signal: Signal, lang: str | None, as_json: bool) -> None:
     details: dict[str, Any] = {}
-    with look.opened(run) as store, when_free(store.path) as free:
+    with opened(run) as store, when_free(store.path) as free:
         recorder = Recorder(store, SystemClock())
         before = recorder.history.quote
         reply = give(recorder, signal, sender_here(recorder, alone=free))

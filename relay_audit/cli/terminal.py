@@ -11,7 +11,7 @@ from pathlib import Path
 
 from rich.cells import cell_len, chop_cells
 
-from relay_audit.audit import Judgement
+from relay_audit.judgement import Judgement
 from relay_audit.report.as_json import COMMANDS
 from relay_audit.report.catalogue import Catalogue
 from relay_audit.report.figures import money_of

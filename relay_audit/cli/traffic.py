@@ -10,7 +10,7 @@ from typing import Annotated
 import typer
 
 from relay_audit import audit
-from relay_audit.cli import options, screens
+from relay_audit.cli import arguments, options, screens
 from relay_audit.cli.console import emit, language, say
 from relay_audit.cli.terminal import coloured, summary
 from relay_audit.clock import SystemClock
@@ -36,7 +36,7 @@ def import_traffic(
     json: options.Json = False,
 ) -> None:
     """Checks 1, 2 and 6 on recorded traffic, at no cost: what a gated relay allows."""
-    level = options.severity(fail_on)
+    level = arguments.severity(fail_on)
     traffic, clock = read_traffic(file, base_url), SystemClock()
     library, space = audit.load_library(None, knowledge), workspace(os.environ, Path.cwd())
     recorder = record_traffic(traffic, claim, model, library, space, clock.now(), clock)

@@ -12,8 +12,9 @@ from typing import Annotated, Any
 
 import typer
 
-from relay_audit.cli import detached, look, options, screens
+from relay_audit.cli import detached, options, screens
 from relay_audit.cli.console import emit, language, say
+from relay_audit.cli.opening import opened
 from relay_audit.clock import Clock, SystemClock
 from relay_audit.errors import StoreError, Unfinished
 from relay_audit.events import Event
@@ -39,7 +40,7 @@ def status(
         rows = [row for path in runs_in(space.audits)[:LATEST] if (row := _row(path))]
         emit({"runs": rows}) if json else say("\n".join(map(_line, rows)) or "no runs here", sys.stdout)
         return
-    with look.opened(run) as store:
+    with opened(run) as store:
         history = replay(store)
         row = standing(history) | more(history)
         said = screens.checkpoint(history.checkpoint, spoken)
@@ -59,7 +60,7 @@ def events(
 ) -> None:
     """What happened, one JSON object a line, in order. Reading never changes anything."""
     spoken = language(lang, os.environ)
-    with look.opened(run) as store:
+    with opened(run) as store:
         found = followed(store, after, SystemClock(), timeout) if follow else store.events(after)
         try:
             for event in found:
