@@ -139,6 +139,8 @@ class MediaFacts(Frozen):
     integrity: Integrity = Integrity(state="not_checked")
     signer_state: SignerState = "not_checked"
     signer: Signer | None = None
+    truncated: bool = False
+    """A JPEG without its end mark: what is missing was never there, or did not arrive."""
     signer_detail: str = ""
     serial: str = ""
     """Of our own leaf, decimal."""

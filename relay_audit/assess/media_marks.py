@@ -46,7 +46,8 @@ def judge_marks(
     """Nothing is compared where nobody said what the file should be."""
     if not profile:
         return Compared("not_compared")
-    own = [pin for pin in pins if pin.profile == profile]
+    film = bool(facts.encoder.codecs)  # a picture is not held against a film, nor what is neither against either
+    own = [pin for pin in pins if pin.profile == profile and bool(pin.encoder.codecs) == film]
     row = next((r for r in knowledge.media_profiles if r.name == profile and r.valid_on(today)), None)
     if row is not None and row.age(today) == "expired":
         row = None

@@ -32,6 +32,7 @@ BROKEN = {
     "claimSignature.mismatch": "claim_signature",
 }
 """Failures that mean: changed after signing. Any other is a code that this version does not judge by."""
+CONTENT = frozenset(code for code, part in BROKEN.items() if part == "content_hash")
 INSTALL = "pip install 'relay-audit-toolkit[media]'"
 REASONS = (
     ("more than one manifest store", "two_stores"),
@@ -121,8 +122,11 @@ def _integrity(facts: MediaFacts, tier: Tier) -> Step:
         return Step("integrity", "absent")
     if integrity.state == "remote":
         return Step("integrity", "unclear", "remote_manifest")
+    if integrity.state == "not_checked" and facts.signer_state == "absent":
+        elsewhere = facts.signer_detail == "remote_manifest"
+        return Step("integrity", "unclear", facts.signer_detail) if elsewhere else Step("integrity", "absent")
     if integrity.state == "not_checked":
-        return Step("integrity", "absent" if facts.signer_state == "absent" else "not_checked", "c2pa_missing")
+        return Step("integrity", "not_checked", "c2pa_missing")
     if integrity.state == "unreadable":
         why = next((word for text, word in REASONS if text in integrity.detail), integrity.detail)
         return Step("integrity", "unclear", why if why in KNOWN_REASONS else "parser_refused")
@@ -137,6 +141,8 @@ def _codes(facts: MediaFacts, tier: Tier) -> Step:
     if hard & set(BROKEN):
         if facts.fragment and hard == {"assertion.bmffHash.mismatch"}:
             return Step("integrity", "unclear", "lone_fragment")
+        if facts.truncated and hard <= CONTENT:
+            return Step("integrity", "unclear", "file_truncated")
         return Step("integrity", "fails", "modified")
     if hard:
         return Step("integrity", "unclear", "unknown_codes")

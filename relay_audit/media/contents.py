@@ -42,6 +42,7 @@ class Contents:
     """C2PA manifest stores; more than one is nobody's original."""
     texts: list[Text] = field(default_factory=list)
     fragment: bool = False
+    truncated: bool = False
     brands: str = ""
     width: int = 0
     height: int = 0

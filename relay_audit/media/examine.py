@@ -5,9 +5,11 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+import stat
 import subprocess
 import sys
 import tempfile
+from io import BufferedReader
 from pathlib import Path
 from typing import Any
 
@@ -26,14 +28,15 @@ PROGRAM = (
 )
 KEPT_VARIABLES = ("SYSTEMROOT", "TMPDIR", "TEMP", "TMP", "LD_LIBRARY_PATH", "DYLD_LIBRARY_PATH", "LANG")
 """All the child is told of our environment: what loads libraries and makes temporary files."""
-DIED = "parser_died"
+DIED, NO_MEDIA = "parser_died", "no_media"
+"""A child that ended early; a text, an archive, anything in which nobody finds a picture or a sound."""
 PICTURE: dict[str, type[int] | type[float]] = {"width": int, "height": int, "seconds": float}
 
 
 def examine(path: Path, seconds: float = SECONDS) -> MediaFacts:
     """What the file says of itself. Raises `UsageError` where it cannot be opened; anything odd inside it is a fact."""
     try:
-        with path.open("rb") as file, tempfile.TemporaryFile() as answer:
+        with _regular(path) as file, tempfile.TemporaryFile() as answer:
             child = _start(path, answer.fileno())
             try:
                 sha256 = hashlib.file_digest(file, "sha256").hexdigest()
@@ -55,6 +58,16 @@ def examine(path: Path, seconds: float = SECONDS) -> MediaFacts:
         return together(bare, parts, end)
     except (ValidationError, KeyError, TypeError, AttributeError):
         return together(bare, {}, DIED)  # what a stranger's file made of the child is no answer of ours
+
+
+def _regular(path: Path) -> BufferedReader:
+    """Opened without waiting for a writer at a pipe's other end; what has no end of its own is not read."""
+    handle = os.open(path, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0))
+    file = os.fdopen(handle, "rb")
+    if stat.S_ISREG(os.fstat(handle).st_mode):
+        return file
+    file.close()
+    raise UsageError(f"{path.name} is no file", next_step="save what it gives as a file, and name that")
 
 
 def _start(path: Path, answer: int) -> subprocess.Popen[bytes]:
@@ -86,12 +99,20 @@ def together(bare: MediaFacts, parts: dict[str, dict[str, Any]], end: str) -> Me
         integrity = Integrity(state="unreadable", detail=refused)
         return bare.model_copy(update={"refused": refused, "integrity": integrity, "libraries": libraries})
     contents, signer, extra = parts["contents"], parts.get("signer", {}), parts.get("mediainfo", {})
+    if (
+        contents["kind"] == "other"
+        and extra.get("media") is False
+        and parts.get("integrity", {}).get("state") != "read"
+    ):
+        integrity = Integrity(state="unreadable", detail=NO_MEDIA)
+        return bare.model_copy(update={"refused": NO_MEDIA, "integrity": integrity, "libraries": libraries})
     read = Signer.model_validate(signer["signer"]) if signer.get("signer") else None
     lost = Integrity(state="unreadable", detail=end or DIED)
     return bare.model_copy(
         update={
             "kind": contents["kind"],
             "fragment": contents["fragment"],
+            "truncated": contents["truncated"],
             **{name: type_(contents["picture"][name]) for name, type_ in PICTURE.items()},
             "integrity": Integrity.model_validate(parts["integrity"]) if "integrity" in parts else lost,
             "signer_state": signer.get("state", "unreadable"),

@@ -14,6 +14,7 @@ XMP_MARK = b"http://ns.adobe.com/xap/1.0/\0"
 EXIF_MARK = b"Exif\0\0"
 STANDALONE = frozenset({0x01, *range(0xD0, 0xD9)})
 """JPEG markers without a length."""
+NEAR_THE_END = 1 << 20
 END, SCAN, APP1, APP11, COMMENT = 0xD9, 0xDA, 0xE1, 0xEB, 0xFE
 MAKE, DESCRIPTION, SOFTWARE, EXIF_IFD, USER_COMMENT = 0x010F, 0x010E, 0x0131, 0x8769, 0x9286
 
@@ -35,12 +36,19 @@ def read_jpeg(file: BinaryIO, size: int) -> Contents:
             _exif(raw[len(EXIF_MARK) :], found)
         elif marker == COMMENT or raw.startswith(b"AIGC"):
             found.add("jpeg_segment", "AIGC" if raw.startswith(b"AIGC") else "comment", raw.removeprefix(b"AIGC"))
+    found.truncated = not _ended(file, size)
     for pieces in parts.values():
         ordered = [pieces[number] for number in sorted(pieces)]
         store = ordered[0][0] + b"".join(rest for _, rest in ordered)
         if store[16:20] == b"c2pa":
             found.stores.append(store)
     return found
+
+
+def _ended(file: BinaryIO, size: int) -> bool:
+    """Whether the mark of the end stands near the end; a camera or an editor may write something behind it."""
+    length = min(size, NEAR_THE_END)
+    return bytes((0xFF, END)) in read_at(file, size - length, length)
 
 
 def _segments(file: BinaryIO, size: int) -> Iterator[tuple[int, int, int]]:
@@ -128,6 +136,8 @@ def _chunks(file: BinaryIO, position: int, size: int, *, png: bool) -> Iterator[
         if png and kind == b"IEND":
             return
         position = after
+    if png:
+        raise Malformed("file_truncated")
 
 
 def _png_text(kind: bytes, raw: bytes, found: Contents) -> None:

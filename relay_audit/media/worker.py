@@ -33,7 +33,10 @@ ANSWER = 8 << 20
 """Bytes the child may write."""
 MATROSKA = b"\x1a\x45\xdf\xa3"
 MP4_STARTS = (b"ftyp", b"styp", b"uuid", b"free", b"skip", b"moov", b"mdat", b"wide")
+PROVENANCE = "dcterms:provenance"
+"""By this XMP property a file names credentials that are kept elsewhere."""
 TEXT_SHOWN = 60
+MEDIA_TRACKS = ("Video", "Image", "Audio")
 _print_lock = threading.Lock()
 
 
@@ -86,6 +89,8 @@ def tell(part: str, value: dict[str, Any]) -> None:
 def walk(file: BinaryIO) -> Contents:
     """The file's own structure, whatever its name says. Raises `Malformed`."""
     size = file.seek(0, 2)
+    if not size:
+        raise Malformed("empty_file")
     file.seek(0)
     head = file.read(12)
     if head[:2] == b"\xff\xd8":
@@ -105,6 +110,7 @@ def described(contents: Contents) -> dict[str, Any]:
     return {
         "kind": contents.kind,
         "fragment": contents.fragment,
+        "truncated": contents.truncated,
         "picture": {"width": contents.width, "height": contents.height, "seconds": min(contents.seconds, 1e6)},
         "encoder": {
             "library": library,
@@ -135,8 +141,11 @@ def _application(contents: Contents) -> str:
 
 
 def signer(contents: Contents) -> dict[str, Any]:
+    if not contents.stores and contents.kind == "other":
+        return {"state": "not_checked", "detail": "format_not_followed"}  # where they would stand is not known here
     if not contents.stores:
-        return {"state": "absent"}
+        elsewhere = any(text.carrier == "xmp" and PROVENANCE in text.value for text in contents.texts)
+        return {"state": "absent", "detail": "remote_manifest" if elsewhere else ""}
     if len(contents.stores) > 1:
         return {"state": "unreadable", "detail": "two_stores"}
     try:
@@ -150,7 +159,7 @@ def signer(contents: Contents) -> dict[str, Any]:
 def told_by_mediainfo(path: Path) -> dict[str, Any]:
     """What MediaInfo adds: containers that our walk does not follow, and encoders that leave no line of their own."""
     tracks = part("native").media_info(path)
-    if not tracks:
+    if tracks is None:
         return {}
     general: dict[str, Any] = next((track for track in tracks if track.get("track_type") == "General"), {})
     video: dict[str, Any] = next((track for track in tracks if track.get("track_type") == "Video"), {})
@@ -164,6 +173,7 @@ def told_by_mediainfo(path: Path) -> dict[str, Any]:
         "library": str(video.get("writing_library") or "")[:120],
         "settings": masked(str(video.get("encoding_settings") or "")),
         "codec": str(video.get("format") or "")[:40],
+        "media": any(track.get("track_type") in MEDIA_TRACKS for track in tracks),
         "labels": labels(texts),
         "workflows": workflows(texts),
     }

@@ -273,6 +273,28 @@ def test_a_public_test_key_is_nobodys_original(row):
         ({"integrity": Integrity(state="read", success=HOLDS, label="urn:1", serial="8")}, "parsers_disagree"),
         ({"integrity": Integrity(state="read", success=HOLDS, label="urn:2", serial="7")}, "parsers_disagree"),
         ({"signer": None, "signer_state": "unreadable", "signer_detail": "two_chains"}, "two_chains"),
+        (
+            {"kind": "other", "signer": None, "signer_state": "not_checked", "signer_detail": "format_not_followed"},
+            "format_not_followed",
+        ),
+        (
+            {
+                "kind": "jpeg",
+                "truncated": True,
+                "integrity": Integrity(state="read", success=HOLDS[:1], failure=("assertion.dataHash.mismatch",)),
+            },
+            "file_truncated",
+        ),
+        (
+            {
+                "kind": "png",
+                "signer": None,
+                "signer_state": "absent",
+                "signer_detail": "remote_manifest",
+                "integrity": Integrity(state="not_checked"),
+            },
+            "remote_manifest",
+        ),
     ],
 )
 def test_what_is_not_clear_is_no_accusation(more, reason):
@@ -291,6 +313,15 @@ def test_without_the_library_the_signer_is_still_read():
     assert found(spoof, pin(PINNED)) == [("not_checked", "not_run", "info")]
     bare = facts(integrity=Integrity(state="not_checked"), encoder=Encoder())
     assert found(bare) == [("no_credentials", "inconclusive", "info")]
+
+
+@pytest.mark.parametrize("kind", ["jpeg", "png", "webp", "mp4", "other"])
+def test_a_picture_is_not_held_against_a_film(kind):
+    """Nor a sound, nor what nobody recognises: an AVIF is of MP4's boxes and has no stream."""
+    picture = facts(kind=kind, encoder=Encoder(brands="avif:mif1", tree="t9"))
+    own = pin(PINNED).model_copy(update={"label": "somebody"})
+    assert found(picture, own) == [("no_credentials", "inconclusive", "info")]
+    assert judge(picture, KNOWLEDGE, (own,), "seedance", TODAY).steps[2].state == "not_checked"
 
 
 @pytest.mark.parametrize("year", [2028, 2031])

@@ -15,10 +15,10 @@ import c2pa
 import cbor2
 from cryptography import x509
 from cryptography.hazmat.primitives import hashes, serialization
-from cryptography.hazmat.primitives.asymmetric import ec
+from cryptography.hazmat.primitives.asymmetric import ec, utils
 from cryptography.x509.oid import NameOID, ObjectIdentifier
 
-from relay_audit.media import examine
+from relay_audit.media import examine, jumbf, worker
 from relay_audit.media_facts import MediaFacts
 
 DATA = Path(__file__).resolve().parent.parent / "data" / "media"
@@ -221,6 +221,25 @@ def with_chain_in_unprotected(raw: bytes, foreign: list[bytes]) -> bytes:
         if len(forged) == length - 8:
             return raw[: box + 8] + forged + raw[box + length :]
     raise AssertionError(f"no room for the foreign chain: {room}")
+
+
+def preliminary(film: Path, by: Chain) -> bytes:
+    """As before version 1.0: assertions hashed without their boxes, and the claim signed again. Everything else holds."""
+    raw = film.read_bytes()
+    with film.open("rb") as file:
+        store = worker.walk(file).stores[0]
+    manifest = jumbf.manifests(store)[-1]
+    claim, tag = cbor2.loads(manifest.claim), cbor2.loads(manifest.signature)
+    changed = manifest.claim
+    for row in (*claim["created_assertions"], *claim["gathered_assertions"]):
+        at = store.index(row["url"].rsplit("/", 1)[-1].encode() + b"\0")
+        box = store.index(b"cbor", at) - 4
+        body = store[box + 8 : box + struct.unpack(">I", store[box : box + 4])[0]]
+        changed = changed.replace(row["hash"], hashlib.sha256(body).digest())
+    signed = cbor2.dumps(["Signature1", tag.value[0], b"", changed])
+    pair = utils.decode_dss_signature(by.key.sign(signed, ec.ECDSA(hashes.SHA256())))
+    signature = b"".join(number.to_bytes(32, "big") for number in pair)
+    return raw.replace(manifest.claim, changed).replace(tag.value[3], signature)
 
 
 def _envelope(protected, unprotected, payload, signature) -> bytes:

@@ -44,6 +44,8 @@ def world(tmp_path_factory):
         files["official.mp4"], folder / "resigned.mp4", chains["spoof"], parent=files["official.mp4"]
     )
     files["plain.mp4"] = m.plain()
+    files["preliminary.mp4"] = folder / "preliminary.mp4"
+    files["preliminary.mp4"].write_bytes(m.preliminary(files["official.mp4"], chains["official"]))
     for name, raw in altered(files["official.mp4"].read_bytes(), files["spoof.mp4"].read_bytes(), chains).items():
         files[name] = folder / name
         files[name].write_bytes(raw)
@@ -128,6 +130,7 @@ def test_changed_after_signing(world, name, parts):
         ("two_stores.mp4", "two_stores"),
         ("two_stores_first.mp4", "two_stores"),
         ("injected.mp4", "two_chains"),
+        ("preliminary.mp4", "prerelease"),
         ("cut_tail.mp4", "box_overruns"),
         ("cut_head.mp4", None),
     ],

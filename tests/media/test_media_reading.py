@@ -4,17 +4,20 @@ from __future__ import annotations
 
 import io
 import json
+import os
 import struct
 import time
 import zlib
+from pathlib import Path
 
 import pytest
 
+from relay_audit.errors import UsageError
 from relay_audit.media import images, marks, mp4
 from relay_audit.media.contents import MAX_BOXES, Contents, Malformed, Text
 from relay_audit.media.examine import examine
 from relay_audit.media.sei import library_and_settings, masked, user_data
-from relay_audit.media.worker import walk
+from relay_audit.media.worker import signer, walk
 from tests.media.material import DATA, plain
 
 LABEL = json.dumps({"Label": "1", "ContentProducer": "001191330106MA2CFLDG4R10001", "ProduceID": "p"})
@@ -155,6 +158,8 @@ HEAD = box(b"ftyp", b"isom\0\0\0\0")
         (b"\xff\xd8" + b"\xff\xe9\0\2" * (MAX_BOXES + 1), "too_many_boxes"),
         (b"\xff\xd8\xff\xe1\xff\xff\0\0", "box_overruns"),
         (b"\xff\xd8\x00\x01\x02\x03", "box_overruns"),
+        (b"\x89PNG\r\n\x1a\n" + chunk(b"IDAT", b""), "file_truncated"),
+        (b"", "empty_file"),
         (b"RIFF\xff\xff\xff\xffWEBPVP8 \xff\xff\xff\x7f", "box_overruns"),
     ],
 )
@@ -188,6 +193,40 @@ def test_80000_boxes_are_refused_sooner_than_an_honest_film_is_read(tmp_path):
     started = time.perf_counter()
     assert examine(bomb).refused == "too_many_boxes"
     assert time.perf_counter() - started <= 3 * honest
+
+
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="no pipes with names here")
+def test_what_is_no_file_is_refused_at_once(tmp_path):
+    pipe = tmp_path / "pipe.mp4"
+    os.mkfifo(pipe)
+    for place in (pipe, tmp_path, Path("/dev/zero"), tmp_path / "absent.mp4"):
+        with pytest.raises(UsageError):
+            examine(place)
+    link = tmp_path / "link.mp4"
+    link.symlink_to(plain())
+    assert examine(link).kind == "mp4"
+
+
+def test_a_page_saved_as_a_film_is_no_film(tmp_path):
+    page = tmp_path / "film.mp4"
+    page.write_bytes(b"<!doctype html><html><body>The link has expired.</body></html>")
+    assert examine(page).refused == "no_media"
+
+
+def test_a_picture_that_did_not_arrive_whole():
+    raw = plain("jpg").read_bytes()
+    assert not walk(io.BytesIO(raw)).truncated
+    assert not walk(io.BytesIO(raw + b"written behind it")).truncated
+    assert walk(io.BytesIO(raw[:-40])).truncated
+
+
+def test_credentials_kept_elsewhere_are_seen_without_the_library():
+    told = png(
+        chunk(b"iTXt", b"XML:com.adobe.xmp\0\0\0\0\0" + xmp('<r dcterms:provenance="https://store.example/1"/>'))
+    )
+    assert signer(walk(io.BytesIO(told))) == {"state": "absent", "detail": "remote_manifest"}
+    assert signer(walk(io.BytesIO(png()))) == {"state": "absent", "detail": ""}
+    assert signer(walk(io.BytesIO(b"RIFF\0\0\0\0AVI \0\0")))["state"] == "not_checked"
 
 
 def test_an_inflated_text_is_bounded():
