@@ -86,12 +86,12 @@ $(STAMP)-run: $(BIN)/python
 
 $(STAMP)-test: $(BIN)/python
 	$(NEW_PIP)
-	$(PIP) --editable '.[media,pdf]' --group test
+	$(PIP) --editable '.[media,pdf,timestamp]' --group test
 	@touch $@ $(STAMP)-run
 
 $(STAMP)-dev: $(BIN)/python
 	$(NEW_PIP)
-	$(PIP) --editable '.[media,pdf]' --group test --group dev
+	$(PIP) --editable '.[media,pdf,timestamp]' --group test --group dev
 	@touch $@ $(STAMP)-test $(STAMP)-run
 
 # An environment that works is used as it is.

@@ -1,7 +1,7 @@
 """Reads an archive of relay-audit with nothing of relay-audit: python3 read_archive.py ARCHIVE [--figures]
 
 Checks every digest and every link of the chain, then works out again, from the recorded requests and answers alone, what
-a report's figures rest on. Exit code 0 where all of it fits, else 1. Python 3.9 or newer; nothing is written."""
+a report's figures rest on. Exit 0 where all fits, else 1. Python 3.9+; nothing is written. Seals: durable_run.md"""
 
 import hashlib
 import json

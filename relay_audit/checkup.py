@@ -20,6 +20,7 @@ from relay_audit.workspace import Workspace
 
 Row = dict[str, Any]
 MEDIA_EXTRA = "media: pip install 'relay-audit-toolkit[media]'"
+STAMP_EXTRA = "export --timestamp: pip install 'relay-audit-toolkit[timestamp]'"
 
 
 def capabilities(space: Workspace, environ: Mapping[str, str]) -> list[Row]:
@@ -28,6 +29,8 @@ def capabilities(space: Workspace, environ: Mapping[str, str]) -> list[Row]:
         *_places(space, environ),
         *_platform(),
         _media(),
+        _stamps(),
+        _signatures(),
     ]
 
 
@@ -71,6 +74,16 @@ def _platform() -> Iterator[Row]:
 def _media() -> Row:
     missing = [name for name in ("c2pa", "pymediainfo") if importlib.util.find_spec(name) is None]
     return _row("absent" if missing else "ready", "media", MEDIA_EXTRA if missing else "installed")
+
+
+def _stamps() -> Row:
+    here = importlib.util.find_spec("rfc3161_client") is not None
+    return _row("ready" if here else "absent", "time stamps", "installed" if here else STAMP_EXTRA)
+
+
+def _signatures() -> Row:
+    found = shutil.which("ssh-keygen")
+    return _row("ready" if found else "absent", "ssh-keygen", found or "export --sign: install OpenSSH 8.2 or newer")
 
 
 def stale(knowledge: Knowledge, today: dt.date) -> list[Row]:

@@ -22,6 +22,8 @@ ARCHIVE_VERSION = 1
 MANIFEST, EVENTS, BLOBS, DERIVED = "manifest.json", "events.ndjson", "blobs/", "derived/"
 SIGNATURE, TIME_STAMP = "seals/manifest.sig", "seals/head.tsr"
 """Not in the manifest: they are made over it, or over the head in it."""
+LARGEST_SEAL = 64 << 10
+"""Bytes; a time stamp with its certificates has a few thousand."""
 DERIVED_NAMES = ("subject", "pack", "findings", "log", "prices")
 SHA256 = r"^[0-9a-f]{64}$"
 

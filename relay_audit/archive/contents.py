@@ -234,6 +234,7 @@ ABOUT = {
     "assessment.recorded": "findings and coverage as they were judged",
     "artifact.created": "a report, byte for byte as it was written",
     "answer.recorded": "the vendor's reply to a finding",
+    "stamp.recorded": "a time stamp over the evidence head, or a signature over an archive's manifest",
 }
 
 

@@ -32,6 +32,7 @@ from relay_audit.manifest import (
     DERIVED_NAMES,
     EVENTS,
     FORMAT,
+    LARGEST_SEAL,
     MANIFEST,
     SIGNATURE,
     TIME_STAMP,
@@ -41,7 +42,6 @@ from relay_audit.manifest import (
 LARGEST_FILE = 4 << 30
 MOST_MEMBERS = 200_000
 LARGEST_MEMBER = 512 << 20
-LARGEST_SEAL = 64 << 10
 NAMES = re.compile(
     rf"{re.escape(MANIFEST)}|{re.escape(EVENTS)}|{re.escape(SIGNATURE)}|{re.escape(TIME_STAMP)}"
     rf"|{re.escape(BLOBS)}[0-9a-f]{{64}}|{re.escape(DERIVED)}(?:{'|'.join(DERIVED_NAMES)})\.json"

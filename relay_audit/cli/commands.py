@@ -44,7 +44,7 @@ COMMANDS: dict[str, Command] = {
         "Judge a stored run again; nothing is sent. With today's knowledge it says what changed and why."),
     "report": Command("papers", "report", "Render a report from a stored run, past the leak guard."),
     "doctor": Command("look", "doctor", "Each capability: ready, degraded or absent, and what to do."),
-    "verify": Command("keep", "verify",
+    "verify": Command("checking", "verify",
         "Is a run, an archive or a report what it was when it was sealed? Offline; 0 yes, 1 no."),
     "export": Command("keep", "export",
         "One archive file that anybody can read and check, for you or (--for vendor) for the vendor."),
