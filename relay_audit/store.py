@@ -9,7 +9,6 @@ from __future__ import annotations
 import contextlib
 import datetime as dt
 import hashlib
-import json
 import os
 import re
 import secrets
@@ -23,9 +22,9 @@ from typing import Any, Self
 
 from relay_audit.disk import check_filesystem, file_errors, folder_warnings, sync_folder, write_durably
 from relay_audit.errors import Overtaken, RunNotFound, StoreError, UsageError
-from relay_audit.events import GENESIS, TERMINAL, Actor, Draft, Event, EventType, timestamp
+from relay_audit.event_rows import COLUMNS, RESTORE, broken, from_row, row_hash, to_row
+from relay_audit.events import GENESIS, TERMINAL, Actor, Draft, Event, EventType
 from relay_audit.runs import DATABASE, RUN_ID, is_run, locate, new_run_id, register, run_lock, runs_in, when_free
-from relay_audit.words import canonical
 
 __all__ = [
     "DATABASE", "Draft", "Event", "Store", "check_filesystem", "folder_warnings", "is_run", "locate", "new_run_id",
@@ -42,7 +41,6 @@ PAGE = 256
 
 _SHA256 = re.compile(r"[0-9a-f]{64}")
 _ENDS = ", ".join(f"'{name}'" for name in TERMINAL)
-_COLUMNS = "seq, ts, type, actor, payload, payload_ref, redaction, prev, hash"
 _SCHEMA = (
     "CREATE TABLE events (seq INTEGER PRIMARY KEY, ts TEXT NOT NULL, type TEXT NOT NULL, actor TEXT NOT NULL, "
     "payload TEXT NOT NULL, payload_ref TEXT NOT NULL, redaction TEXT NOT NULL, prev TEXT NOT NULL, hash TEXT NOT NULL"
@@ -137,7 +135,7 @@ class Store:
             sealed = []
             for draft in drafts:
                 event = _seal(draft, seq + 1, ts, prev)
-                self._connection.execute(f"INSERT INTO events ({_COLUMNS}) VALUES (?,?,?,?,?,?,?,?,?)", _to_row(event))  # noqa: S608
+                self._connection.execute(f"INSERT INTO events ({COLUMNS}) VALUES (?,?,?,?,?,?,?,?,?)", to_row(event))  # noqa: S608
                 sealed.append(event)
                 seq, prev = event.seq, event.hash
         return sealed
@@ -159,20 +157,24 @@ class Store:
         end = self.terminal()
         return end.hash if end else ""
 
-    def verify_chain(self, events: Sequence[Event] | None = None) -> None:
-        """Of `events`, where all were read before. Raises StoreError at the first that is missing, changed, out of order or
-        a second end."""
+    def verify_chain(self) -> list[Event]:
+        """Every event. Raises StoreError at the first that is missing, changed, out of order or a second end."""
+        events: list[Event] = []
         prev, ended = GENESIS, False
-        for expected, event in enumerate(self.events() if events is None else events, start=1):
-            if event.seq != expected:
-                raise _broken(expected, "is missing")
-            if event.prev != prev:
-                raise _broken(event.seq, "does not follow the one before it")
-            if event.hash != event.computed_hash():
-                raise _broken(event.seq, "was changed after it was written")
-            if event.terminal and ended:
-                raise _broken(event.seq, "is a second end of the run")
-            prev, ended = event.hash, ended or event.terminal
+        while rows := self._rows("WHERE seq > ? ORDER BY seq LIMIT ?", events[-1].seq if events else 0, PAGE):
+            for row in rows:
+                event = from_row(row)
+                if event.seq != len(events) + 1:
+                    raise broken(len(events) + 1, "is missing")
+                if event.prev != prev:
+                    raise broken(event.seq, "does not follow the one before it")
+                if event.hash != row_hash(row) and event.hash != event.computed_hash():
+                    raise broken(event.seq, "was changed after it was written")
+                if event.terminal and ended:
+                    raise broken(event.seq, "is a second end of the run")
+                prev, ended = event.hash, ended or event.terminal
+                events.append(event)
+        return events
 
     def put_blob(self, raw: bytes) -> str:
         """Stores redacted bytes under their digest; then they survive a power cut. The same bytes: once."""
@@ -189,9 +191,9 @@ class Store:
         try:
             raw = self._blob_path(sha).read_bytes()
         except OSError as error:
-            raise StoreError(f"the blob {sha} cannot be read ({error.strerror})", next_step=_RESTORE) from error
+            raise StoreError(f"the blob {sha} cannot be read ({error.strerror})", next_step=RESTORE) from error
         if hashlib.sha256(raw).hexdigest() != sha:
-            raise StoreError(f"the blob {sha} is not what was stored under this digest", next_step=_RESTORE)
+            raise StoreError(f"the blob {sha} is not what was stored under this digest", next_step=RESTORE)
         return raw
 
     def blob_size(self, sha: str) -> int:
@@ -208,7 +210,7 @@ class Store:
         """Events that were sealed elsewhere, as they are, in one transaction; the chain's triggers hold for them too."""
         with self._lock, _sqlite(), _transaction(self._connection):
             for event in events:
-                self._connection.execute(f"INSERT INTO events ({_COLUMNS}) VALUES (?,?,?,?,?,?,?,?,?)", _to_row(event))  # noqa: S608
+                self._connection.execute(f"INSERT INTO events ({COLUMNS}) VALUES (?,?,?,?,?,?,?,?,?)", to_row(event))  # noqa: S608
 
     def close(self) -> None:
         self._connection.close()
@@ -223,7 +225,7 @@ class Store:
 
     def _blob_path(self, sha: str) -> Path:
         if not _SHA256.fullmatch(sha):
-            raise StoreError("a blob is named by its SHA-256, nothing else", next_step=_RESTORE)
+            raise StoreError("a blob is named by its SHA-256, nothing else", next_step=RESTORE)
         return self.path / "blobs" / sha
 
     def _tip(self) -> tuple[int, str]:
@@ -231,13 +233,14 @@ class Store:
         return (row[0], row[1]) if row else (0, GENESIS)
 
     def _select(self, tail: str, *values: int) -> list[Event]:
+        return [from_row(row) for row in self._rows(tail, *values)]
+
+    def _rows(self, tail: str, *values: int) -> list[tuple[Any, ...]]:
         with self._lock, _sqlite():
-            rows = self._connection.execute(f"SELECT {_COLUMNS} FROM events {tail}", values).fetchall()  # noqa: S608
-        return [_from_row(row) for row in rows]
+            return self._connection.execute(f"SELECT {COLUMNS} FROM events {tail}", values).fetchall()  # noqa: S608
 
 
 _REPORT_IT = "This is an error of relay-audit; please report it. Nothing was written."
-_RESTORE = "Restore the run's folder from a copy; what was changed cannot be used as evidence."
 
 
 def _make_root(root: Path) -> None:
@@ -283,12 +286,12 @@ def _connect(database: Path) -> sqlite3.Connection:
 def _check_ours(connection: sqlite3.Connection) -> None:
     """A folder may come from somebody else: without our triggers it is not the append-only thing it says it is."""
     if connection.execute("PRAGMA application_id").fetchone()[0] != APPLICATION_ID:
-        raise StoreError("the database is not a run of relay-audit", next_step=_RESTORE)
+        raise StoreError("the database is not a run of relay-audit", next_step=RESTORE)
     layout = connection.execute("PRAGMA user_version").fetchone()[0]
     if layout != LAYOUT:
         raise StoreError(f"the run has layout {layout}, this version reads {LAYOUT}", next_step="Update relay-audit.")
     if {row[0] for row in connection.execute("SELECT sql FROM sqlite_master")} != set(_SCHEMA):
-        raise StoreError("the run's database is not built as we build it", next_step=_RESTORE)
+        raise StoreError("the run's database is not built as we build it", next_step=RESTORE)
 
 
 @contextlib.contextmanager
@@ -315,7 +318,7 @@ def _sqlite() -> Iterator[None]:
         step = "Free some disk space, see that no other program holds the run, and resume it."
         raise StoreError(f"the run's database cannot be used: {error}", next_step=step) from error
     except sqlite3.DatabaseError as error:
-        raise StoreError(f"the run's database is damaged: {error}", next_step=_RESTORE) from error
+        raise StoreError(f"the run's database is damaged: {error}", next_step=RESTORE) from error
 
 
 def _seal(draft: Draft, seq: int, ts: dt.datetime, prev: str) -> Event:
@@ -325,24 +328,6 @@ def _seal(draft: Draft, seq: int, ts: dt.datetime, prev: str) -> Event:
         raise StoreError(
             f"the event {draft.type} is not well formed ({type(error).__name__})", next_step=_REPORT_IT
         ) from error
-
-
-def _to_row(event: Event) -> tuple[int | str, ...]:
-    payload = canonical(event.payload).decode()
-    return (event.seq, timestamp(event.ts), event.type, event.actor, payload, event.payload_ref, event.redaction,
-            event.prev, event.hash)  # fmt: skip
-
-
-def _from_row(row: tuple[Any, ...]) -> Event:
-    try:
-        fields = dict(zip(_COLUMNS.split(", "), row, strict=True))
-        return Event.model_validate({**fields, "payload": json.loads(fields["payload"])})
-    except (ValueError, RecursionError) as error:
-        raise _broken(row[0], "cannot be read; it was changed or written by a newer version") from error
-
-
-def _broken(seq: int, why: str) -> StoreError:
-    return StoreError(f"event {seq} of this run {why}", next_step=_RESTORE, details={"seq": seq})
 
 
 def _sha256_of(path: Path) -> str:

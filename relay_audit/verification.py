@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import itertools
+import os
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
@@ -75,8 +76,7 @@ def walk_run(store: Store, result: Verified) -> list[Event]:
 
 def _events(store: Store, result: Verified) -> list[Event]:
     try:
-        events = list(store.events())
-        store.verify_chain(events)
+        events = store.verify_chain()
     except StoreError as error:
         result.problems.append(Problem("chain", {"seq": str(error.details.get("seq", "?")), "what": error.message}))
         return []
@@ -89,20 +89,29 @@ def _blobs(store: Store, events: list[Event], result: Verified) -> None:
     """Every blob that an event names is here and is what its name says; others are harmless remains, if they are whole."""
     gone = withheld_in(events)
     named = {sha for e in events for sha in (e.payload_ref, e.payload.get("files_ref", "")) if sha}
-    here = {path.name for path in (store.path / "blobs").iterdir() if not path.name.startswith(".")}
+    with os.scandir(store.path / "blobs") as folder:
+        files = {e.name: e.path if e.is_file(follow_symlinks=False) else "" for e in folder if e.name[0] != "."}
+    here = set(files)
     result.blobs, result.withheld = len(named & here), len(gone)
     for sha in sorted(named - here - gone):
         result.problems.append(Problem("blob_missing", {"sha": sha}))
     for sha in sorted(here):
-        try:
-            store.blob(sha)
-        except StoreError:
+        if not _is_what_it_says(sha, files[sha]):
             result.problems.append(Problem("blob_changed", {"sha": sha}))
     loose = here - named
     if loose and events:
         result.notes.append(Problem("loose_blobs", {"n": str(len(loose))}))
     if gone:
         result.notes.append(Problem("withheld", {"n": str(len(gone))}))
+
+
+def _is_what_it_says(sha: str, path: str) -> bool:
+    """Tens of thousands of times: what a path object would cost here is as much as the digest itself."""
+    try:
+        with open(path, "rb", buffering=0) as file:  # noqa: PTH123
+            return hashlib.sha256(file.read()).hexdigest() == sha
+    except OSError:
+        return False
 
 
 def _judgement(history: History, result: Verified) -> None:

@@ -18,7 +18,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import BinaryIO
 
 from pydantic import ValidationError
 
@@ -47,6 +47,8 @@ NAMES = re.compile(
     rf"|{re.escape(BLOBS)}[0-9a-f]{{64}}|{re.escape(DERIVED)}(?:{'|'.join(DERIVED_NAMES)})\.json"
 )
 """All that an archive holds. No other name is ever looked at, so that none can lead out of a folder."""
+LOCAL = struct.Struct("<4s4xH16xHH")
+"""Of a member's own header: its mark, how it is packed, how long its name and its extra field are."""
 TAIL = 66_000
 """Bytes from the end in which a ZIP says where its list of members is."""
 EPOCH = (1980, 1, 1, 0, 0, 0)
@@ -61,16 +63,27 @@ class Archive:
     manifest: Manifest
     manifest_raw: bytes
     zip: zipfile.ZipFile
+    file: BinaryIO
+    """The same file, for its members' bytes."""
     names: frozenset[str]
 
     def read(self, name: str) -> bytes:
-        """A member. Raises `ArchiveRefused` where it is not there or cannot be read."""
+        """A member, which lies in the file as it is: each byte is read once, and told by its digest, not by a checksum
+        besides. Raises `ArchiveRefused` where it is not there or cannot be read."""
         if name not in self.names:
             raise refused(f"the archive lacks {name}")
+        entry = self.zip.getinfo(name)
         try:
-            return self.zip.read(name)
-        except (zipfile.BadZipFile, OSError, EOFError, NotImplementedError, RuntimeError) as error:
+            self.file.seek(entry.header_offset)
+            head = LOCAL.unpack(self.file.read(LOCAL.size))
+            own = self.file.read(head[2])
+            self.file.seek(head[3], os.SEEK_CUR)
+            raw = self.file.read(entry.file_size)
+        except (OSError, ValueError, struct.error) as error:
             raise refused(f"{name} cannot be read ({type(error).__name__})") from error
+        if head[:2] != (b"PK\3\4", zipfile.ZIP_STORED) or own != name.encode() or len(raw) != entry.file_size:
+            raise refused(f"{name} cannot be read (its own header says otherwise)")
+        return raw
 
     def blob(self, sha: str) -> bytes:
         """The bytes of a blob, which are what their name says. Raises `ArchiveRefused`."""
@@ -79,16 +92,9 @@ class Archive:
             raise refused(f"the blob {sha} is not what its name says")
         return raw
 
-    def lines(self) -> Iterator[dict[str, Any]]:
-        """The events, each a JSON object. Raises `ArchiveRefused`."""
-        for number, line in enumerate(self.read(EVENTS).splitlines(), start=1):
-            try:
-                value = json.loads(line)
-            except (ValueError, RecursionError):
-                value = None
-            if not isinstance(value, dict):
-                raise refused(f"line {number} of {EVENTS} is not a JSON object")
-            yield value
+    def lines(self) -> list[bytes]:
+        """The events, one line each. Raises `ArchiveRefused`."""
+        return self.read(EVENTS).removesuffix(b"\n").split(b"\n")
 
 
 def write_archive(contents: Contents, path: Path, seals: dict[str, bytes] | None = None) -> str:
@@ -127,7 +133,7 @@ def open_archive(path: Path) -> Iterator[Archive]:
         file = zipfile.ZipFile(path)
     except (zipfile.BadZipFile, OSError, ValueError, NotImplementedError) as error:
         raise refused(f"this is not an archive ({type(error).__name__})") from error
-    with file:
+    with file, path.open("rb") as bare:
         names = _checked_names(file, path.stat().st_size)
         if MANIFEST not in names or EVENTS not in names:
             raise refused("manifest or events are missing")
@@ -135,7 +141,7 @@ def open_archive(path: Path) -> Iterator[Archive]:
             raw = file.read(MANIFEST)
         except (zipfile.BadZipFile, OSError, EOFError, ValueError) as error:
             raise refused(f"its manifest cannot be read ({type(error).__name__})") from error
-        yield Archive(path, _manifest(raw), raw, file, names)
+        yield Archive(path, _manifest(raw), raw, file, bare, names)
 
 
 def refused(what: str) -> ArchiveRefused:
