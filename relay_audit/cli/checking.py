@@ -14,7 +14,7 @@ from relay_audit.archive.seals import Trust, check_archive_seals, check_run_seal
 from relay_audit.archive.zipped import open_archive
 from relay_audit.cli import options
 from relay_audit.cli.console import emit, language, say
-from relay_audit.cli.look import opened
+from relay_audit.cli.opening import opened
 from relay_audit.errors import UsageError
 from relay_audit.report.catalogue import Catalogue
 from relay_audit.report.untrusted import show
