@@ -7,12 +7,11 @@ who stands behind an archive, or since when it exists. Neither says that the ans
 from __future__ import annotations
 
 import asyncio
-import importlib
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
-from types import ModuleType
 
+from relay_audit.archive import stamping
 from relay_audit.archive.chain import Problem
 from relay_audit.archive.contents import Contents
 from relay_audit.archive.signing import SealRefused, key_of, sign, signer
@@ -58,7 +57,6 @@ def stamped(store: Store, url: str, clock: Clock, *, allow_private: bool = False
             "a time stamp is made over the end of a run, and this one has none yet",
             next_step=f"relay-audit status {store.run_id}",
         )
-    stamping = _stamping()
     transport = Transport(Redactor([], b""), clock, stamping.LIMITS, inner)
     stamp = asyncio.run(stamping.ask(transport, url, end, allow_private=allow_private))
     payload = {"kind": "timestamp", "head": end.hash, "authority": stamp.authority, "at": stamp.at}
@@ -138,7 +136,6 @@ def _stamps(head: str, stamps: list[bytes], authorities: Path | None, found: Che
         if authorities is not None:
             found.problems.append(Problem("time_stamp_missing"))
         return
-    stamping = _stamping()
     words: list[str] = []
     for raw in stamps:
         try:
@@ -155,8 +152,3 @@ def _stamps(head: str, stamps: list[bytes], authorities: Path | None, found: Che
     good = any(note.code == "stamped" for note in found.notes)
     wrong = [word for word in words if word != "not_signed" or not good]
     found.problems += [Problem("time_stamp", {"what": word}) for word in wrong]
-
-
-def _stamping() -> ModuleType:
-    """Loaded on use: it brings a library that only who asks for a time stamp, or checks one, needs."""
-    return importlib.import_module("relay_audit.archive.stamping")
