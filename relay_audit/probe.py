@@ -17,7 +17,7 @@ from relay_audit.words import Bilingual, Frozen
 Stage = Literal["probe", "canary", "batch"]
 AssessorName = Literal[
     "channel", "token_parity", "token_intercept", "model_identity", "parameter_parity", "billing", "media", "tiers",
-    "output_echo", "repeated",
+    "output_echo", "repeated", "film_parameters",
 ]  # fmt: skip
 ProfileName = Literal["quick", "standard", "thorough"]
 

@@ -24,7 +24,7 @@ from relay_audit.video import VideoFormat, VideoOrder
 from relay_audit.wording import Wording
 from relay_audit.words import round_up
 
-VIDEO_CHECKS = (5, 6)
+VIDEO_CHECKS = (4, 5, 6)
 """The checks of a video line: the others compare texts."""
 FRAMES = 24
 """Per second: films of all vendors here."""
@@ -76,9 +76,9 @@ def routes_for(pack: Pack, probes: tuple[Probe, ...]) -> tuple[Probe, ...]:
 def make_video_plan(
     question: Question, pack: Pack, route: Probe | None, tiers: tuple[VideoTier, ...], wording: Wording, seed: int
 ) -> Plan:
-    """One step per tier. Without a route, or where check 5 was not chosen, nothing is ordered."""
+    """One step per tier. Without a route, or where neither check 4 nor 5 was chosen, nothing is ordered."""
     wanted = tuple(check for check in question.checks or VIDEO_CHECKS if check in VIDEO_CHECKS)
-    orders = 5 in wanted and route is not None and not question.free_only
+    orders = bool({4, 5} & set(wanted)) and route is not None and not question.free_only
     steps = tuple(_step(question, pack, route, tier, wording) for tier in tiers) if orders and route else ()
     return Plan(
         dialect=question.dialect,
@@ -135,8 +135,6 @@ def _left_out(question: Question, wanted: tuple[int, ...], *, ordered: bool) -> 
     for check in range(1, 7):
         if check in (1, 2, 3):
             yield Coverage(check=check, state="not_applicable", reason="video_line")
-        elif check == 4:
-            yield Coverage(check=check, state="not_run", reason="not_in_this_version")
         elif check not in wanted:
             yield Coverage(check=check, state="not_run", reason="not_chosen")
         elif question.free_only:

@@ -14,6 +14,8 @@ import httpx
 import pytest
 
 from relay_audit import acquisition, audit, kept_file
+from relay_audit.assess.film_parameters import assess_film_parameters
+from relay_audit.catalog import load_knowledge
 from relay_audit.cli.main import main
 from relay_audit.errors import ApprovalRefused, TargetError, Unfinished
 from relay_audit.lab.server import serve_world
@@ -382,6 +384,59 @@ def test_a_signed_link_survives_redaction_and_its_signature_is_in_no_record(tmp_
     assert judged.evidence.media[0].file is not None
     for file in tmp_path.rglob("*"):
         assert not file.is_file() or b"AKIAIOSFODNN7EXAMPLQ" not in file.read_bytes(), file
+
+
+# What was ordered, and what came
+
+
+@pytest.mark.parametrize(
+    ("width", "height", "seconds", "cases"),
+    [
+        (864, 496, 5.04, []), (832, 480, 4.6, []), (854, 480, 0, []), (0, 0, 5, []), (1280, 720, 6, []),
+        (496, 864, 5, ["film_shape"]), (640, 640, 5, ["film_shape"]), (640, 360, 5, ["film_resolution"]),
+        (864, 496, 2, ["film_length"]), (320, 240, 2, ["film_resolution", "film_length", "film_shape"]),
+    ],
+)  # fmt: skip
+def test_the_file_against_the_order(width, height, seconds, cases, delivered):
+    evidence = delivered(width, height, seconds)
+    found = assess_film_parameters(evidence, load_knowledge())
+    assert sorted(case for one in found for case in one.params.get("cases", ())) == sorted(cases)
+    assert {one.code for one in found} == ({"params.clamped"} if cases else {"params.matches"})
+    for one in found:
+        shape_alone = one.params.get("cases") == ["film_shape"]
+        assert one.severity == ("info" if not cases else "low" if shape_alone else "medium")
+
+
+def test_a_tier_that_the_vendor_is_not_known_to_sell_weighs_less(delivered):
+    evidence = delivered(640, 360, 5)
+    unknown = evidence.model_copy(
+        update={"target": evidence.target.model_copy(update={"official_model": "seedance-9"})}
+    )
+    assert [one.severity for one in assess_film_parameters(unknown, load_knowledge())] == ["low"]
+
+
+@pytest.fixture(scope="module")
+def delivered(tmp_path_factory, films):
+    evidence = video_run("film_original", tmp_path_factory.mktemp("run"), films).whole().evidence
+
+    def of(width: int, height: int, seconds: float):
+        file = evidence.media[0].file.model_copy(update={"width": width, "height": height, "seconds": seconds})
+        return evidence.model_copy(update={"media": (evidence.media[0].model_copy(update={"file": file}),)})
+
+    return of
+
+
+def test_check_four_is_run_where_a_film_came(tmp_path, films):
+    judged = video_run("film_original", tmp_path / "a", films).whole()
+    matches = next(f for f in judged.findings if f.code == "params.matches")
+    assert (matches.params["n"], matches.params["of"]) == (3, 3)
+    assert next(row.state for row in judged.coverage if row.check == 4) == "run"
+    run = video_run("film_smaller", tmp_path / "b", films, audit={"checks": [5]})
+    judged = run.whole()
+    assert "media.task_inconsistent" in codes(judged), "said once: where check 4 is not asked, check 5 says it"
+    assert "params.clamped" not in codes(judged)
+    failed = video_run("film_failed_and_refunded", tmp_path / "c", films).whole()
+    assert next((r.state, r.reason) for r in failed.coverage if r.check == 4) == ("no_information", "not_delivered")
 
 
 # How strict the buyer is

@@ -8,6 +8,7 @@ from relay_audit.assess.billing import assess_billing
 from relay_audit.assess.channel import assess_channel
 from relay_audit.assess.combined import in_combination
 from relay_audit.assess.coverage import cover
+from relay_audit.assess.film_parameters import assess_film_parameters
 from relay_audit.assess.media import assess_media
 from relay_audit.assess.model_identity import TRAITS, assess_model_identity
 from relay_audit.assess.output_echo import assess_output_echo
@@ -35,6 +36,7 @@ ASSESSORS: dict[str, Assessor] = {
     "parameter_parity": assess_parameter_parity,
     "billing": assess_billing,
     "media": assess_media,
+    "film_parameters": assess_film_parameters,
     "tiers": assess_tiers,
     "run_state": assess_run_state,
 }
@@ -104,6 +106,6 @@ def _wanted(name: str, evidence: Evidence) -> bool:
         return False
     if name == "billing" and evidence.pack.video is not None:
         return False  # films have no tokens: their charges stand in the table of tiers
-    by_check = {"channel": 1, "token_parity": 2, "token_intercept": 2, "parameter_parity": 4, "billing": 6,
+    by_check = {"channel": 1, "token_parity": 2, "token_intercept": 2, "parameter_parity": 4, "film_parameters": 4, "billing": 6,
                 "media": 5, "tiers": 6, "output_echo": 2, "repeated": 1}  # fmt: skip
     return name not in by_check or by_check[name] in plan.checks

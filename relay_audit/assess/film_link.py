@@ -44,6 +44,8 @@ class Link:
     """What the relay's software put its own in the place of."""
     hosts: tuple[str, ...] = ()
     exchanges: tuple[str, ...] = ()
+    told_elsewhere: tuple[str, ...] = ()
+    """Of `odd`: what check 4 says already."""
 
     @property
     def why(self) -> str:
@@ -69,11 +71,11 @@ def judge_link(evidence: Evidence, step: Step, reading: MediaReading, row: Media
     seen = tuple(e.id for e in (order, last) if e) + ((reading.exchange,) if reading.exchange else ())
     host = reading.hosts[-1] if reading.hosts else ""
     if row is None or not row.hosts:
-        plain = tuple(dict.fromkeys((*_delivered(step, reading, pack), *_spoken(task, step))))
+        plain = tuple(dict.fromkeys((*of_the_film(step, reading, pack), *_spoken(task, step))))
         return Link("fails" if plain else "unclear", plain, hosts=reading.hosts, exchanges=seen)
     number = task.upstream_id or task.task_id
     shaped = re.fullmatch(row.task_id, number) if row.task_id else None
-    odd = [*_delivered(step, reading, pack), *_spoken(task, step), *_usage(task, step, reading, row, pack)]
+    odd = [*of_the_film(step, reading, pack), *_spoken(task, step), *_usage(task, step, reading, row, pack)]
     if shaped is not None and order is not None:
         odd += _time(shaped, row, order, task)
     wrapped = ["task_id"] if row.task_id and shaped is None else []
@@ -120,14 +122,14 @@ def _spoken(task: TaskAnswer, step: Step) -> list[str]:
     return ["length"] if shorter else []
 
 
-def _delivered(step: Step, reading: MediaReading, pack: Pack) -> list[str]:
+def of_the_film(step: Step, reading: MediaReading, pack: Pack) -> tuple[str, ...]:
     """The file itself, against what was ordered."""
-    file, odd = reading.file, []
+    file, odd = reading.file, list[str]()
     if file is None or step.order is None or pack.video is None:
-        return []
+        return ()
     size = pack.video.sizes[step.order.resolution]
     if file.width and file.height and min(file.width, file.height) < SMALLER_THAN * min(size.width, size.height):
         odd.append("picture_size")
     if file.seconds and file.seconds < step.order.seconds - SHORTER_BY_S:
         odd.append("length")
-    return odd
+    return tuple(odd)

@@ -5,8 +5,9 @@ from __future__ import annotations
 import datetime as dt
 import fnmatch
 import re
+from dataclasses import replace
 
-from relay_audit.assess.film_link import Link, judge_link, task_of
+from relay_audit.assess.film_link import Link, judge_link, of_the_film, task_of
 from relay_audit.assess.provenance import judge
 from relay_audit.codes import finding
 from relay_audit.evidence import Evidence
@@ -36,6 +37,8 @@ def assess_media(evidence: Evidence, knowledge: Knowledge) -> list[Finding]:
                                  if reading.exchange else (), observed={"why": reading.failure}))  # fmt: skip
             continue
         link = judge_link(evidence, step, reading, row, evidence.pack)
+        if plan and 4 in plan.checks:
+            link = replace(link, told_elsewhere=of_the_film(step, reading, evidence.pack))
         judged = judge(reading.file, knowledge, knowledge.pins, profile, day, link)
         found += [_placed(one, step, link) for one in judged.findings]
     return found

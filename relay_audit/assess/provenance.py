@@ -98,8 +98,8 @@ def _ended(steps: tuple[Step, ...], link: Link | None, compared: Compared, tier:
     found: list[Finding] = []
     shown = {"profile": tier.profile or compared.profile or profile or "no_profile"}
     hosts = {"untrusted_hosts": list(link.hosts)}
-    if link.odd:
-        found.append(finding("media.task_inconsistent", {**shown, "what": list(link.odd)}, observed=hosts))
+    if what := [word for word in link.odd if word not in link.told_elsewhere]:
+        found.append(finding("media.task_inconsistent", {**shown, "what": what}, observed=hosts))
     if link.restored or link.wrapped:
         params = {**shown, "wrapped": list(link.wrapped), "untrusted_host": link.hosts[-1] if link.hosts else ""}
         one = finding("media.restored_by_relay", params, basis="known_list", observed=hosts)

@@ -203,7 +203,7 @@ class VideoRelay:
 
     def _film(self, task: Task) -> bytes:
         width, height = SIZES[self._knobs.delivers or task.resolution]
-        return self._films(self._knobs.film, width, height, task.seconds)
+        return self._films(self._knobs.film, width, height, self._knobs.delivers_seconds or task.seconds)
 
 
 def _ordered(body: dict[str, Any]) -> tuple[str, int]:

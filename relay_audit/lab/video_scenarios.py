@@ -34,6 +34,8 @@ class VideoKnobs:
     advertises: tuple[str, ...] = ("480p", "720p", "1080p")
     delivers: str = ""
     """The resolution that is really made; empty means the ordered one."""
+    delivers_seconds: int = 0
+    """How long the film is that is really made; 0 means as ordered."""
     fails: bool = False
     refund_after_s: int = 5
     """-1: never."""
@@ -118,7 +120,9 @@ _ROWS = (
     _row("fault", "film_restored", "the original, from the relay's own store", "原片，但从中转自己的存储交付",
          VideoKnobs(store="relay"), "media.restored_by_relay", "media.restored_by_relay"),
     _row("fault", "film_smaller", "720p is ordered, 480p is delivered", "订 720p，交 480p",
-         VideoKnobs(delivers="480p"), "media.task_inconsistent", "media.task_inconsistent", tiers=("720p",)),
+         VideoKnobs(delivers="480p"), "params.clamped", "params.clamped", tiers=("720p",)),
+    _row("fault", "film_shorter", "five seconds are ordered, three are delivered", "订 5 秒，交 3 秒",
+         VideoKnobs(delivers_seconds=3), "params.clamped", "params.clamped"),
     _row("fault", "film_other_usage", "the usage of another film", "用量是别的片子的", VideoKnobs(tokens_of="1080p"),
          "media.task_inconsistent", "media.task_inconsistent"),
     _row("fault", "film_old_task", "a task of another day", "别的日子的任务号", VideoKnobs(stale_task=True),
