@@ -16,13 +16,14 @@ MEMORY := $(if $(wildcard /dev/shm/.),--basetemp=/dev/shm/relay-audit-tests-$(sh
 PIP := $(BIN)/python -m pip install --quiet
 NEW_PIP := $(PIP) --upgrade 'pip>=25.1'
 
-.PHONY: demo test lint docs wheel-test test-relays test-browser test-deep test-seeds bench soak release clean help
+.PHONY: demo test lint docs golden wheel-test test-relays test-browser test-deep test-seeds bench soak release clean help
 
 help:
 	@echo 'make demo         the whole audit against the built-in lab, ending with two reports'
 	@echo 'make test         the tests (at most 5 minutes on 2 cores)'
 	@echo 'make lint         ruff, mypy --strict'
 	@echo 'make docs         writes the generated documents'
+	@echo 'make golden       writes the golden reports anew, to be reviewed in the diff'
 	@echo 'make wheel-test   builds the wheel and uses it outside the checkout'
 	@echo 'make test-deep    the crash matrix'
 	@echo 'make test-relays  real relay software from the package index, each in its own environment'
@@ -48,6 +49,9 @@ lint: $(STAMP)-dev
 docs: $(STAMP)-dev
 	$(BIN)/python -m relay_audit.schema --write
 	$(BIN)/python scripts/refresh_readme.py --write
+
+golden: $(STAMP)-test
+	$(BIN)/python -m tests.report.golden
 
 wheel-test: $(STAMP)-dev
 	$(PYTEST) -m wheel tests/test_wheel.py

@@ -219,6 +219,11 @@ AGREEING = frozenset({
 """Matches that answer a check's question; the others (rows of other traffic, a second hop) only add a fact."""
 
 
+def does_not_apply(card: Card) -> bool:
+    """Whether nothing of a card is asked of such a line, so that nothing is missing either."""
+    return card.code == "not_tested" and not card.params["missing"]
+
+
 def _card(name: CardName, findings: tuple[Finding, ...], rows: tuple[Coverage, ...], day: dt.date) -> Card:
     checks = CARD_CHECKS[name]
     own = [f for f in findings if CODES[f.code].card == name]
@@ -264,11 +269,11 @@ def _next(evidence: Evidence, findings: tuple[Finding, ...], rows: tuple[Coverag
         return "ask_for_access"
     if any(f.accusation for f in findings) or unmet_needs(evidence, findings):
         return "send_report"
-    if not evidence.target.official_origin or any(
-        row.reason in ("no_official_key", "no_baseline_for_model") for row in rows
-    ):
+    core = core_of(rows)
+    without_key = not evidence.target.official_origin and core == CORE  # what a film is, no counter can say
+    if without_key or any(row.reason in ("no_official_key", "no_baseline_for_model") for row in rows):
         return "add_official_key"
-    if any(is_missing(row) and row.check in CORE for row in rows) or evidence.stopped:
+    if any(is_missing(row) and row.check in core for row in rows) or evidence.stopped:
         return "run_again"
     if any(row.check == 6 and is_missing(row) for row in rows):
         return "ask_for_log"

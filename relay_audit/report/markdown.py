@@ -6,8 +6,10 @@ import re
 
 _ACTIVE = re.compile(r"([\\`*_\[\]<>|~$])")
 """Characters that begin something, wherever they stand."""
-_AT_START = re.compile(r"^(\s*)([#+\-=>]|\d+(?=[.)]))", re.MULTILINE)
+_AT_START = re.compile(r"^(\s*)([#+\-=>])", re.MULTILINE)
 """Characters that begin something at the start of a line."""
+_NUMBERED = re.compile(r"^(\s*\d+)([.)])(?=\s|$)", re.MULTILINE)
+"""A number that would begin a list; before the digit itself a backslash would be shown."""
 _ADDRESS = re.compile(r"(?i)\b(https?|ftp|mailto|xmpp)(:)|\b(www)(\.)")
 """Bare addresses that some readers turn into links."""
 
@@ -17,7 +19,7 @@ def escape(value: object) -> str:
     text = " ".join(str(value).split("\n"))
     text = text.replace("&", "&amp;")
     text = _ACTIVE.sub(r"\\\1", text)
-    text = _AT_START.sub(r"\1\\\2", text)
+    text = _NUMBERED.sub(r"\1\\\2", _AT_START.sub(r"\1\\\2", text))
     text = text.replace("](", "]\\(").replace("@", "&#64;")
     return _ADDRESS.sub(lambda hit: f"{hit[1] or hit[3]}\\{hit[2] or hit[4]}", text)
 

@@ -22,7 +22,7 @@ from relay_audit.report.terms import Terms
 from relay_audit.report.untrusted import show
 from relay_audit.report.views import WIDTH, AnswerView, CardView, CoverageView, Fact, FindingView
 from relay_audit.report.views import host_of as host_of
-from relay_audit.verdict import Verdict, all_checks
+from relay_audit.verdict import Verdict, all_checks, does_not_apply
 from relay_audit.words import Lang
 
 TRACES_AT_MOST = 24
@@ -114,8 +114,8 @@ class Page:
                 name=self.text(f"card.name.{card.id}"),
                 question=self.text(f"card.question.{card.id}"),
                 state=card.state,
-                symbol=self.text(f"card.symbol.{card.state}"),
-                word=self.text(f"card.state.{card.state}"),
+                symbol=self.text("card.symbol.not_applicable" if does_not_apply(card) else f"card.symbol.{card.state}"),
+                word=self.text("coverage.state.not_applicable" if does_not_apply(card) else f"card.state.{card.state}"),
                 text=self.phrases.card(card, self.findings, self.coverage),
                 level=self.text(f"level.{card.evidence_level}") if card.evidence_level else self.text("card.none"),
                 date=card.date.isoformat(),

@@ -7,6 +7,7 @@ Claims may; where the reader is a program it is masked, so that a relay's words 
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from decimal import Decimal, InvalidOperation
@@ -17,7 +18,7 @@ from relay_audit.finding import Coverage, Finding
 from relay_audit.report.catalogue import Catalogue
 from relay_audit.report.terms import Terms
 from relay_audit.report.untrusted import show
-from relay_audit.verdict import Card, Verdict, all_checks
+from relay_audit.verdict import CARD_CHECKS, Card, Verdict, all_checks, does_not_apply
 from relay_audit.words import money
 
 PARTS = ("title", "claim", "means", "not_proven", "other", "refuted")
@@ -97,16 +98,23 @@ class Phrases:
         by_id = {f.id: f for f in findings}
         named = [by_id[i] for i in card.params["findings"] if i in by_id]
         missing = self.missing(coverage, card.params["missing"])
+        if does_not_apply(card):
+            return capital(self._text("card.text.not_applicable", missing=self.missing(coverage, CARD_CHECKS[card.id])))
         alone = "_alone" if card.code == "unclear" and not named else ""
-        text = self._text(
-            f"card.text.{card.code}{alone}", findings=self.titles(named[:2], len(named) - 2), missing=missing
-        )
+        text = self._text(f"card.text.{card.code}{alone}", findings=self.titles(named, most=2), missing=missing)
         if missing and card.code in ("differs", "small_difference", "unclear"):
             text = self._text("card.text.also_missing", text=text + self._text("joint.sentence"), missing=missing)
         return capital(text)
 
-    def titles(self, findings: Iterable[Finding], more: int = 0) -> str:
-        text = self._text("joint.clause").join(self.title(f) for f in findings)
+    def titles(self, findings: Iterable[Finding], more: int = 0, most: int | None = None) -> str:
+        """At most `most` different titles, how often each; then how many others there are."""
+        times = Counter(map(self.title, findings))
+        more += sum(times.values())
+        shown = dict(list(times.items())[:most])
+        more -= sum(shown.values())
+        text = self._text("joint.clause").join(
+            self._text("joint.times", text=title, n=str(n)) if n > 1 else title for title, n in shown.items()
+        )
         return self._text("joint.more", text=text, n=str(more)) if more > 0 else text
 
     def missing(self, coverage: tuple[Coverage, ...], checks: Iterable[int]) -> str:

@@ -72,7 +72,7 @@ def _controls(evidence: Evidence, knowledge: Knowledge, text: Say) -> list[Fact]
 
 def _prices(evidence: Evidence, phrases: Phrases, text: Say) -> list[Fact]:
     price = relay_price(evidence)
-    if price is None:
+    if price is None or not (price.input or price.output):  # a film has no price per token
         return []
     value = text(
         "version.price_value",

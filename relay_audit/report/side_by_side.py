@@ -176,8 +176,9 @@ def _count_rows(finding: Finding, evidence: Evidence, phrases: Phrases) -> list[
 
 
 def _factor(name: str, level: JsonValue, phrases: Phrases) -> str:
-    """`English text`, but `length 8`: a number alone says nothing."""
-    return f"{phrases.word(name)} {level}" if isinstance(level, int) else phrases.value(name, level)
+    """`English text`, but `length 8` and `streaming yes`: a number or a yes alone says nothing."""
+    value = phrases.value(name, level)
+    return phrases.text("joint.pair", name=phrases.word(name), value=value) if isinstance(level, int) else value
 
 
 def _key_header(exchange: Exchange, evidence: Evidence) -> str:
