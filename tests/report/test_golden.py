@@ -6,7 +6,6 @@ import pytest
 
 from tests.report import golden
 
-
 LIGHT = [("video", golden.FORMS), ("faulty", ("md", "text"))]
 HEAVY = [("honest", golden.FORMS), ("faulty", ("html", "json"))]
 
