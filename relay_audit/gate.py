@@ -32,12 +32,21 @@ GO = Decision(go=True)
 
 
 def next_send(
-    ledger: Ledger, price: StepPrice, line: Line, sent: tuple[Exchange, ...], balance: Decimal | None
+    ledger: Ledger,
+    price: StepPrice,
+    line: Line,
+    sent: tuple[Exchange, ...],
+    balance: Decimal | None,
+    *,
+    multiple: Decimal = Decimal(1),
+    unread: Decimal = Decimal(0),
 ) -> Decision:
-    """`sent` are the chargeable exchanges so far, in order. `balance` in quote currency, None where unknown."""
+    """`sent` are the chargeable exchanges so far, in order. `balance` in quote currency, None where unknown. `multiple`: by
+    how much the relay's books have shown a call to cost more than its answer said; `unread`: what of the ledger stands by
+    answers alone."""
     if (stop := breaker(sent)) is not None:
         return stop
-    if ledger.committed + price.at_most > ledger.ceiling:
+    if ledger.committed + unread * (multiple - 1) + price.at_most * multiple > ledger.ceiling:
         return Decision(go=False, reason="ceiling")
     spent = ledger.total("settled", line=line.id) + ledger.total("unconfirmed", line=line.id)
     if spent > line.at_most:

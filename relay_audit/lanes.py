@@ -39,6 +39,13 @@ class Lanes:
         ended = self.recorder.history.ended_lanes
         return step.refusal and (ALL in ended or step.lane in ended)
 
+    def too_dear(self, step: Step, multiple: Decimal) -> bool:
+        """Whether a refusal is left unsent only because this relay takes more than its answers say; then that is said."""
+        if not step.refusal or multiple <= 1:
+            return False
+        self.recorder.note("checkpoint.written", {"refusals_ended": "ceiling", "lane": f"{step.lane}/{step.case}"})
+        return True
+
     def books_first(self, step: Step) -> bool:
         """Whether the books are read before this refusal: after the canaries, and where the worst that may stand
         unread in them leaves no room for one more."""

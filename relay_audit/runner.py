@@ -17,6 +17,7 @@ from typing import Any
 from relay_audit.acquisition import WAITING, Films
 from relay_audit.allowance import Allowance
 from relay_audit.discovery import Sides, ask_officials, way
+from relay_audit.early_look import EarlyLook
 from relay_audit.errors import Overtaken, RelayAuditError
 from relay_audit.events import Draft
 from relay_audit.exchange import Exchange, says_error
@@ -54,6 +55,7 @@ class Runner:
         self.sides = sides
         self.settlement = settlement
         self.lanes = Lanes(recorder, settlement)
+        self.early = EarlyLook(recorder, settlement)
         self.allowance = allowance
         self.films = films
 
@@ -167,10 +169,13 @@ class Runner:
                 if stop := (await self.lanes.read(pending)).reason:
                     return stop
                 continue
+            await self.early.before(step)
             decision = self._decide(step, approval)
             tried.add(step.id)
             if decision.reason == "hold_above_balance" and step.refusal:
                 continue  # its reserve alone is too large; the cheap steps after it are not
+            if decision.reason == "ceiling" and self.lanes.too_dear(step, self.early.multiple()):
+                continue  # at what this relay really takes; the same
             if not decision.go:
                 return decision.reason or "asked"
             await self._send(step)
@@ -198,7 +203,15 @@ class Runner:
         if step.side == "official":
             decision = next_send(history.ledger, price, line, (), None)
         else:
-            decision = next_send(history.ledger, price, line, self._ordinary(), self._balance())
+            decision = next_send(
+                history.ledger,
+                price,
+                line,
+                self._ordinary(),
+                self._balance(),
+                multiple=self.early.multiple(),
+                unread=self.early.unread(),
+            )
         if decision.go and not self._allowed(history.ledger.committed + price.at_most):
             return Decision(go=False, reason="month_ceiling")
         return decision

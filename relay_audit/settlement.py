@@ -25,9 +25,10 @@ SETTLING = dt.timedelta(seconds=10)
 SHORT_PAUSE = dt.timedelta(seconds=30)
 """A `Retry-After` that is waited for at the end, once; a longer one leaves the log unread."""
 LATE_READS = 2
-KEPT_FOR_THE_END = 3
-"""Calls that are not spent between steps: the settlement's reading of the log, a second one, and the balance."""
-LEAVE_BEFORE, LEAVE_LOOK, LEAVE_BETWEEN, LEAVE_LATE, LEAVE_BALANCE = 4, 9, 4, 1, 2
+KEPT_FOR_THE_END = 2
+"""Calls that are not spent between steps: the settlement's reading of the log, and the balance. Where rows are late, one
+more: the log a second time."""
+LEAVE_BEFORE, LEAVE_LOOK, LEAVE_EARLY, LEAVE_BETWEEN, LEAVE_LATE, LEAVE_BALANCE = 4, 9, 1, 4, 1, 2
 """Calls that a read leaves to what matters more, here or in the next audit: the read that joins every call comes first."""
 TIGHT = 5
 """With fewer calls left the one read of the end waits until rows are settled, instead of being taken twice."""
@@ -45,6 +46,8 @@ class Settlement:
         self.adapter = self.books.adapter
         self._rows_are_late = False
         self._log_is_silent = False
+        self._balance_tells = False
+        """A log without any row, and a balance that can be read beside it: between steps that one is asked."""
 
     async def before(self) -> None:
         """The balance, and a first look at the log: other traffic on this key is known before anything is spent.
@@ -80,6 +83,34 @@ class Settlement:
         await self.books.balance("after", leave=LEAVE_BALANCE)
         await self.books.usage("after")
 
+    async def look_early(self, call: Exchange) -> None:
+        """What a call really cost, before more is sent: its row, by one reading, else the fall of the balance, by one more.
+        A log that shows no row of it says nothing, and neither does a balance that has not moved yet."""
+        reading = self.books.headers()
+        if reading is None and self.adapter.log is not None and self._may_read(self.adapter.log):
+            reading = await self.books.log("early", leave=LEAVE_EARLY)
+        if reading is not None and reading.state == "read":
+            self._write_charges(reading, loose_rows=False)
+            if self._rows_of(call, reading):
+                return
+        if self.adapter.has_headers:
+            return
+        await self._wait_for_rows([call])
+        if reading is not None and reading.foreign.count:  # a balance that others move is no witness
+            again = await self.books.log("early", leave=LEAVE_EARLY) if self._may_read(self.adapter.log) else None
+            if again is not None and again.state == "read":
+                self._write_charges(again, loose_rows=False)
+        elif self._may_read(self.adapter.balance):
+            balance = await self.books.balance("between", leave=LEAVE_EARLY)
+            self._balance_tells = balance is not None and reading is not None and reading.state == "empty"
+
+    async def balance_again(self) -> None:
+        """A balance that fell by more than was answered for is looked at once more while nothing is sent: if it goes on
+        falling, others spend on this key, and it is no witness of what our calls cost."""
+        if self._may_read(self.adapter.balance):
+            await self.sides.clock.sleep(SETTLING.total_seconds())
+            await self.books.balance("between", leave=LEAVE_EARLY)
+
     async def charges_of(self, exchanges: list[Exchange]) -> dict[str, Decimal]:
         """What the books say some refusals cost, in site dollars, by one reading; what cannot be known now is absent. A
         refusal without a row cost nothing; an accepted call without one is waited for, once."""
@@ -97,7 +128,7 @@ class Settlement:
     async def _between(self, accepted: list[Exchange]) -> LogReading | None:
         """A reading in which the accepted calls can be expected; rows that were late once are waited for at once, and a log
         that shows nothing of calls long answered is not asked again."""
-        if self._log_is_silent or not self._may_read(self.adapter.log):
+        if self._log_is_silent or self._balance_tells or not self._may_read(self.adapter.log):
             return None
         if self._rows_are_late:
             await self._wait_for_rows(accepted)
@@ -144,10 +175,12 @@ class Settlement:
         """Whether a page may be read between steps, so that enough of the site's calls are left for the end."""
         if page is None or not page.limited:
             return page is not None
-        used = sum(
-            e.step.startswith(("reading.log.", "reading.balance.")) for e in self.recorder.history.exchanges.values()
-        )
-        return used + KEPT_FOR_THE_END < PER_RUN
+        return self._used() + KEPT_FOR_THE_END + self._rows_are_late < PER_RUN
+
+    def _used(self) -> int:
+        """Reads of this run so far that may have been limited ones."""
+        read = self.recorder.history.exchanges.values()
+        return sum(e.step.startswith(("reading.log.", "reading.balance.")) for e in read)
 
     async def _wait_for_rows(self, calls: list[Exchange]) -> bool:
         """Until rows of these calls can be expected; False where they should have been there already."""
@@ -189,13 +222,13 @@ class Settlement:
             self._write_charges(reading, loose_rows=True)
 
     async def _read_until_whole(self) -> LogReading | None:
-        if self.books.left() < TIGHT:
+        if self.books.left() < TIGHT or self._used() + KEPT_FOR_THE_END >= PER_RUN:
             await self._wait(SETTLING)
         reading = await self.books.log("after")
         if reading is not None and reading.state == "limited" and (pause := self.books.pause()) <= SHORT_PAUSE:
             await self.sides.clock.sleep(pause.total_seconds())
             reading = await self.books.log("after_pause") or reading
-        for late in range(1, LATE_READS + 1):
+        for late in range(1, (1 if self._balance_tells else LATE_READS) + 1):
             if reading is None or reading.state not in ("read", "empty") or not self._missing(reading):
                 break
             await self._wait(SETTLING * late)

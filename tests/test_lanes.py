@@ -79,9 +79,10 @@ def test_an_answered_refusal_is_the_last_of_its_lane_until_the_books_are_read(tm
 def test_nothing_else_is_refused_before_the_books_were_read_after_the_canaries(tmp_path: Path) -> None:
     stage, evidence = run("honest", tmp_path)
     lanes = [lane for lane, _ in order(stage, evidence)]
-    first = lanes.index("books", 2)  # balance and log before anything is sent
+    assert lanes[:3] == ["books"] * 3  # balance and log before anything is sent, the log after the first call
+    first = lanes.index("books", 3)
     canaries = {step.lane for step in refusals(evidence) if step.stage == "canary"}
-    assert set(lanes[2:first]) == canaries
+    assert set(lanes[3:first]) == canaries
     assert not canaries & set(lanes[first:])
 
 
@@ -142,7 +143,7 @@ def test_a_refusal_charged_beyond_its_line_ends_the_run(tmp_path: Path) -> None:
     """The row of the answered canary says ten site dollars."""
 
     def dear(seen, before):
-        if seen.path != new_api.LOG or not before:
+        if seen.path != new_api.LOG or before < 2:
             return None
         last = [e for e in stage.history.sent() if e.status == 200][-1]
         row = {"created_at": int(last.sent_at.timestamp()), "type": 2, "model_name": "claude-sonnet-5-5", "other": "",

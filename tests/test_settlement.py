@@ -72,24 +72,25 @@ def states(stage: Staged) -> list[str]:
 def test_the_log_settles_every_call(tmp_path):
     stage = Books(lambda _: EMPTY, rows_of).run(tmp_path)
     assert charges(stage) == [("relay_log", Decimal("0.00008"))] * 4
-    assert states(stage)[:2] == ["empty", "read"]
-    assert (len(stage.history.log), len(stage.history.balance)) == (3, 3), "rows and balance differ here: a second look"
+    assert states(stage)[:3] == ["empty", "read", "read"], "before, after the first call, at the end"
+    assert (len(stage.history.log), len(stage.history.balance)) == (4, 3), "rows and balance differ here: a second look"
 
 
 def test_a_row_that_is_late_is_waited_for(tmp_path):
-    stage = Books(lambda _: EMPTY, lambda s: rows_of(s, but=1), lambda s: rows_of(s, but=1), rows_of).run(tmp_path)
+    late = (lambda s: rows_of(s, but=1), lambda s: rows_of(s, but=1), rows_of)
+    stage = Books(lambda _: EMPTY, rows_of, *late).run(tmp_path)
     assert charges(stage) == [("relay_log", Decimal("0.00008"))] * 4
     last = max(e.sent_at for e in stage.history.sent())
     reads = [reading.at for reading in stage.history.log]
-    assert len(reads) == 4
-    assert [(moment - last).total_seconds() >= wait for moment, wait in zip(reads[1:], (0, 10, 20), strict=True)] == [
+    assert len(reads) == 5
+    assert [(moment - last).total_seconds() >= wait for moment, wait in zip(reads[2:], (0, 10, 20), strict=True)] == [
         True
     ] * 3
 
 
 def test_the_wait_is_bounded(tmp_path):
-    stage = Books(lambda _: EMPTY, lambda s: rows_of(s, but=1)).run(tmp_path)
-    assert stage.paths().count(LOG) == 4
+    stage = Books(lambda _: EMPTY, rows_of, lambda s: rows_of(s, but=1)).run(tmp_path)
+    assert stage.paths().count(LOG) == 5
     assert [basis for basis, _ in charges(stage)] == ["relay_log"] * 3 + ["usage_at_quoted_price"]
     last = max(e.sent_at for e in stage.history.sent())
     assert (stage.clock.now() - last).total_seconds() < 60
@@ -102,8 +103,8 @@ def test_the_wait_is_bounded(tmp_path):
     ids=["429", "html", "lost"],
 )
 def test_what_was_read_outlives_a_later_refusal(tmp_path, later):
-    stage = Books(lambda _: EMPTY, lambda s: rows_of(s, but=1), lambda _: later).run(tmp_path)
-    assert stage.paths().count(LOG) == 3
+    stage = Books(lambda _: EMPTY, rows_of, lambda s: rows_of(s, but=1), lambda _: later).run(tmp_path)
+    assert stage.paths().count(LOG) == 4
     assert [basis for basis, _ in charges(stage)] == ["relay_log"] * 3 + ["usage_at_quoted_price"]
     assert not any(f.code == "billing.log_unavailable" for f in stage.judged().findings)
 
@@ -198,7 +199,7 @@ def test_the_logs_text_is_never_kept(tmp_path):
 def test_the_books_are_read_at_the_origin_with_a_bearer_header(tmp_path):
     stage = run("honest", tmp_path)
     reads = [s for s in stage.seen if s.path in (LOG, new_api.BALANCE)]
-    assert len(reads) == 4
+    assert len(reads) == 5
     assert all(
         s.headers["authorization"] == f"Bearer {stage.world.relay_key}" and "x-api-key" not in s.headers for s in reads
     )
@@ -231,9 +232,9 @@ def test_a_used_up_site_is_not_read(tmp_path):
 @pytest.mark.parametrize(("wait", "read"), [("20", True), ("31", False)])
 def test_a_short_pause_that_the_site_names_is_waited_for(tmp_path, wait, read):
     busy = json_answer("", 429, **{"retry-after": wait})
-    stage = Books(lambda _: EMPTY, lambda _: busy, rows_of).run(tmp_path)
-    assert states(stage) == (["empty", "limited", "read"] if read else ["empty", "limited"])
-    assert {basis for basis, _ in charges(stage)} == ({"relay_log"} if read else {"usage_at_quoted_price"})
+    stage = Books(lambda _: EMPTY, rows_of, lambda _: busy, rows_of).run(tmp_path)
+    assert states(stage) == ["empty", "read", "limited", *["read"] * read]
+    assert [basis for basis, _ in charges(stage)][1:] == ["relay_log" if read else "usage_at_quoted_price"] * 3
     if read:
-        first, second = [reading.at for reading in stage.history.log][1:]
+        first, second = [reading.at for reading in stage.history.log][2:]
         assert (second - first).total_seconds() >= 20

@@ -1,0 +1,73 @@
+"""The books are read after the first call, before the rest is sent, and again before what stands unread in them could
+pass the ceiling.
+
+A relay may answer with a usage like anybody's and write a hundred times that into its log, or take it from the balance
+alone: at the end of a run that would be found, and paid. A row that is late says nothing; then the balance is asked. All
+of it follows from the run's events, so a resumed run stands where the first one stood.
+"""
+
+from __future__ import annotations
+
+from decimal import Decimal
+
+from relay_audit.exchange import Exchange
+from relay_audit.gate import was_answered
+from relay_audit.multiple import BOOKS, multiple_of, unread
+from relay_audit.plan import Step
+from relay_audit.recorder import Recorder
+from relay_audit.settlement import Settlement
+
+SUSPECT = 10
+"""What stands unread may not pass the ceiling alone if it cost so many times its forecast."""
+
+
+class EarlyLook:
+    def __init__(self, recorder: Recorder, settlement: Settlement) -> None:
+        self.recorder = recorder
+        self.settlement = settlement
+
+    def multiple(self) -> Decimal:
+        """The worst multiple of an answer's own usage that the books have shown so far. A balance is no witness where
+        other traffic was seen on the key."""
+        history = self.recorder.history
+        shared = any(reading.foreign.count or reading.own_earlier for reading in history.log)
+        balance = () if shared else history.balance
+        return multiple_of(history.ledger, history.exchanges, balance, history.site.quota_per_unit)
+
+    def unread(self) -> Decimal:
+        history = self.recorder.history
+        return unread(history.ledger, history.books_asked)
+
+    async def before(self, step: Step) -> None:
+        """Reads the books before a step where that is due. Refusals that were answered have a rule of their own."""
+        calls = self._calls()
+        if not calls or not self._due(step, calls):
+            return
+        known = self.multiple()
+        await self.settlement.look_early(calls[-1])
+        if self.multiple() > known and not self._in_books(calls[-1]):
+            await self.settlement.balance_again()
+        self.recorder.note("checkpoint.written", {"books_asked": [call.id for call in calls]})
+
+    def _due(self, step: Step, unasked: list[Exchange]) -> bool:
+        history = self.recorder.history
+        if len(unasked) == len(self._answered()):
+            return True
+        price = history.quote.price_of(step.id) if history.quote else None
+        multiple, open_ = self.multiple(), self.unread()
+        worst = history.ledger.committed + open_ * (multiple - 1) + (price.at_most if price else Decimal(0)) * multiple
+        return open_ * SUSPECT > history.ledger.ceiling or (multiple > 1 and worst > history.ledger.ceiling)
+
+    def _in_books(self, call: Exchange) -> bool:
+        entry = self.recorder.history.ledger.entry(call.id)
+        return entry is not None and entry.basis == BOOKS
+
+    def _calls(self) -> list[Exchange]:
+        """Answered calls that stand in the ledger by forecast and were not looked for yet."""
+        history = self.recorder.history
+        return [e for e in self._answered() if e.id not in history.books_asked]
+
+    def _answered(self) -> list[Exchange]:
+        history = self.recorder.history
+        legal = {step.id for step in history.plan.chargeable() if not step.refusal} if history.plan else set()
+        return [e for e in history.sent() if e.step in legal and was_answered(e)]
