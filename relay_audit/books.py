@@ -108,6 +108,15 @@ class ForeignRows(Frozen):
     within_quota: int = 0
     """… and what those charged, as `quota`."""
     within_amount: Decimal = Decimal(0)
+    alike: tuple[str, ...] = ()
+    """Exchanges of ours that have their row, and besides it one under another id with the same model, kind of delivery and
+    tokens at the same moment. Such a row is assigned to nobody …"""
+    alike_quota: int = 0
+    """… and this is what they charged, as `quota`, …"""
+    alike_amount: Decimal = Decimal(0)
+    """… or as `amount`."""
+    alike_rows: int = 0
+    """How many rows that are, of those `within`."""
 
 
 class LogReading(Frozen):

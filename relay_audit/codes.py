@@ -47,6 +47,11 @@ CODES: dict[str, Code] = {
     "channel.chained_relay": code(
         1, "backend", "match", "info", "none", "a second relay behind the first", "via",
     ),
+    "channel.format_converted": code(
+        1, "backend", "mismatch", "low", "users",
+        "the relay's own log says that requests went on in another vendor's format; the same vendor's other format: info",
+        "n", "of", "formats",
+    ),
     "channel.subscription_pool_hint": code(
         1, "backend", "inconclusive", "info", "users",
         "`inference_geo: not_available` on a model that officially says `global` (with a contrary claim: low), or several "

@@ -10,7 +10,16 @@ import datetime as dt
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
-from relay_audit.books import BalanceReading, LogReading, LogRow, LogState, RateReading, UsageReading, When
+from relay_audit.books import (
+    BalanceReading,
+    LogReading,
+    LogRow,
+    LogState,
+    PriceReading,
+    RateReading,
+    UsageReading,
+    When,
+)
 from relay_audit.discovery import Sides
 from relay_audit.fingerprint import Knowledge
 from relay_audit.recorder import Recorder
@@ -146,6 +155,16 @@ class BooksReader:
         reading = self.adapter.read_rate(await self._ask(page, f"reading.rate.{when}", keep=True), when)
         if reading is not None:
             self.recorder.reading(reading)
+        return reading
+
+    async def ratios(self, *, leave: int = 0) -> PriceReading | None:
+        """The list of ratios; its text names every model of the site and is not kept."""
+        if (page := self.adapter.ratios) is None or not self._take(page, leave):
+            return None
+        asked = await self._ask(page, "reading.ratios.after", keep=False)
+        published = self.adapter.read_ratios(asked, self.recorder.history.target.subject.model)
+        reading = PriceReading(at=asked.exchange.sent_at, exchange=asked.exchange.id, published=published)
+        self.recorder.reading(reading)
         return reading
 
     def own(self) -> Own:

@@ -70,6 +70,7 @@ async def _prices(settlement: Settlement) -> None:
     recorder, sides = settlement.recorder, settlement.sides
     history = recorder.history
     if history.site.published is None:
+        await settlement.ratios()
         return
     endpoint = replace(sides.relay, base_url=origin_of(sides.relay.base_url), secret=None)
     answer = await sides.transport.send(endpoint, Outgoing("GET", PRICING, authenticated=False))

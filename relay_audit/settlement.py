@@ -29,6 +29,7 @@ KEPT_FOR_THE_END = 2
 """Calls that are not spent between steps: the settlement's reading of the log, and the balance. Where rows are late, one
 more: the log a second time."""
 LEAVE_BEFORE, LEAVE_LOOK, LEAVE_EARLY, LEAVE_BETWEEN, LEAVE_LATE, LEAVE_BALANCE = 4, 9, 1, 4, 1, 2
+LEAVE_RATIOS = 4
 """Calls that a read leaves to what matters more, here or in the next audit: the read that joins every call comes first."""
 TIGHT = 5
 """With fewer calls left the one read of the end waits until rows are settled, instead of being taken twice."""
@@ -74,6 +75,11 @@ class Settlement:
         await self.books.balance("after", leave=LEAVE_BALANCE)
         await self.books.usage("after")
         await self.books.rate("after")
+
+    async def ratios(self) -> None:
+        """Where the price list is closed: the list of ratios, if reads are left for it."""
+        if self._used() < PER_RUN:
+            await self.books.ratios(leave=LEAVE_RATIOS)
 
     async def read_again(self) -> None:
         """The log and the balance once more, where something is open at the end."""
@@ -180,7 +186,7 @@ class Settlement:
     def _used(self) -> int:
         """Reads of this run so far that may have been limited ones."""
         read = self.recorder.history.exchanges.values()
-        return sum(e.step.startswith(("reading.log.", "reading.balance.")) for e in read)
+        return sum(e.step.startswith(("reading.log.", "reading.balance.", "reading.ratios.")) for e in read)
 
     async def _wait_for_rows(self, calls: list[Exchange]) -> bool:
         """Until rows of these calls can be expected; False where they should have been there already."""

@@ -169,3 +169,19 @@ def test_no_log_can_break_a_reading(rows, loose):
             assert reading == LogReading.model_validate_json(reading.model_dump_json())
             balance = adapter.read_balance(asked, own.site, "before", MODEL)
             assert balance == type(balance).model_validate_json(balance.model_dump_json())
+
+
+def test_a_copy_under_another_id_stays_with_nobody_and_is_counted():
+    sendings = [sent(n, f"r-{n}", seconds=10 * n, out=n) for n in range(1, 4)]
+    own = [row(f"r-{n}", seconds=10 * n + 1, completion_tokens=n) for n in range(1, 4)]
+    copy = row("other", seconds=12, completion_tokens=1)
+    late, unlike = row("late", seconds=40, completion_tokens=1), row("unlike", seconds=12, completion_tokens=9)
+    reading = read([*own, copy, late, unlike], *sendings, since=at(0))
+    assert joins(reading) == ["X0001", "X0002", "X0003"]
+    foreign = reading.foreign
+    assert (foreign.count, foreign.alike, foreign.alike_rows, foreign.alike_quota) == (3, ("X0001",), 1, 38)
+
+
+def test_a_row_like_a_call_that_has_none_is_no_copy():
+    reading = read([row("other")], sent(1, "r-1"), since=at(0))
+    assert (reading.foreign.count, reading.foreign.alike_rows) == (1, 0)

@@ -388,3 +388,39 @@ def test_generations_tell_themselves_by_a_header():
     assert not new_api.old_generation((plain, marked))
     assert not new_api.old_generation(())
     assert not new_api.old_generation((lost(1, "s"),))
+
+
+RATIO_LIST = {
+    "model_ratio": {MODEL: 1.5},
+    "completion_ratio": {MODEL: 5},
+    "cache_ratio": {MODEL: 0.1},
+    "model_price": {},
+}
+
+
+def ratios_of(body: object, status: int = 200):
+    asked = Asked(page(body, status=status, step="reading.ratios.after"), json.dumps(body))
+    return new_api.NewApi().read_ratios(asked, MODEL)
+
+
+def test_the_list_of_ratios_is_read_where_it_is_exposed():
+    said = ratios_of({"success": True, "data": RATIO_LIST})
+    assert (said.quota_type, said.model_ratio, said.completion_ratio) == (0, Decimal("1.5"), Decimal(5))
+    assert (said.cache_ratio, said.create_cache_ratio) == (Decimal("0.1"), None)
+    fixed = ratios_of({"success": True, "data": {"model_price": {MODEL: 0.02}}})
+    assert (fixed.quota_type, fixed.model_price) == (1, Decimal("0.02"))
+
+
+@pytest.mark.parametrize(
+    ("body", "status"),
+    [
+        ({"success": False, "message": "倍率配置接口未启用"}, 403),
+        ({"success": False, "data": RATIO_LIST}, 200),
+        ({"success": True, "data": {"model_ratio": {"other": 1}}}, 200),
+        ({"success": True, "data": {"model_ratio": {MODEL: "x"}}}, 200),
+        ({"success": True, "data": []}, 200),
+        ([], 200),
+    ],
+)
+def test_a_list_of_ratios_that_is_closed_or_does_not_name_the_model_is_none(body, status):
+    assert ratios_of(body, status) is None

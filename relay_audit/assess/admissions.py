@@ -17,6 +17,10 @@ from relay_audit.finding import Finding
 CLOUDS = {3: "azure", 33: "aws", 41: "vertex"}
 RELAYS = frozenset({20, 59, 60})
 """OpenRouter, sub2api, new-api: the upstream is itself a reseller."""
+FORMATS = {
+    "Claude Messages": "anthropic", "OpenAI Compatible": "openai", "OpenAI Responses": "openai", "Google Gemini": "gemini",
+}  # fmt: skip
+"""The formats that `request_conversion` names, in the order in which a request went through them, and whose they are."""
 FIRST_PARTY = ("anthropic", "openai")
 DEFAULT_STRIPPED = frozenset({"service_tier", "inference_geo", "speed", "safety_identifier", "store"})
 """What honest channels of the family take out: an override of these alone is no difference."""
@@ -28,7 +32,25 @@ LINE = re.compile(
 
 def admitted(evidence: Evidence) -> list[Finding]:
     rows = [row for row in evidence.own_rows() if row.exchange]
-    return [*_changed(evidence, rows), *_kinds(evidence, rows)]
+    return [*_changed(evidence, rows), *_converted(evidence, rows), *_kinds(evidence, rows)]
+
+
+def _converted(evidence: Evidence, rows: list[LogRow]) -> list[Finding]:
+    """The formats that answered requests went through on their way to the upstream: into another vendor's, or into
+    another one of the same vendor. A format of an unknown name says nothing."""
+    answered = {exchange.id for exchange in evidence.generations() if exchange.status == 200}
+    told = [row for row in rows if row.exchange in answered and row.admissions.conversion]
+    known = [row for row in told if all(name in FORMATS for name in row.admissions.conversion)]
+    changed = [row for row in known if len(set(row.admissions.conversion)) > 1]
+    other = [row for row in changed if len({FORMATS[name] for name in row.admissions.conversion}) > 1]
+    hits = other or changed
+    if not hits:
+        return []
+    ways = sorted({" → ".join(row.admissions.conversion) for row in hits})
+    params = {"n": len({row.exchange for row in hits}), "of": len({row.exchange for row in told}), "formats": ways}
+    return [finding("channel.format_converted", params, exchanges=tuple(dict.fromkeys(row.exchange for row in hits)),
+                    outcome=None if other else "match", severity=None if other else "info", confidence="decisive",
+                    basis="relay_word")]  # fmt: skip
 
 
 def _changed(evidence: Evidence, rows: list[LogRow]) -> list[Finding]:

@@ -14,8 +14,10 @@ from relay_audit.assess.billing_cache import caching
 from relay_audit.assess.billing_calls import Bill, bill_of, calls_of
 from relay_audit.assess.billing_circumstances import books_of, facts, matches, no_information
 from relay_audit.assess.billing_delivery import delivery
+from relay_audit.assess.billing_plan import plans, windows
 from relay_audit.assess.billing_price import prices, told
 from relay_audit.assess.billing_totals import dollar_rows, running_totals
+from relay_audit.assess.billing_unlogged import fell_without_rows
 from relay_audit.evidence import Evidence
 from relay_audit.finding import Finding
 from relay_audit.fingerprint import Knowledge
@@ -25,11 +27,11 @@ from relay_audit.reconcile import reconcile
 def assess_billing(evidence: Evidence, knowledge: Knowledge) -> list[Finding]:
     bill, cache = bill_of(evidence), caching(evidence, calls_of(evidence))
     if totals := running_totals(evidence, knowledge):
-        return [*totals, *cache]
+        return [*totals, *windows(evidence), *cache]
     if bill is None or not any(call.exchange.status == 200 or call.rows for call in bill.calls):
-        return cache
+        return [*fell_without_rows(evidence), *cache]
     if not bill.joined:
-        return [*no_information(evidence, bill), *cache, *books_of(bill)]
+        return [*fell_without_rows(evidence), *no_information(evidence, bill), *cache, *books_of(bill)]
     done = judge(bill, includes_cache=evidence.pack.usage.input_includes_cache)
     balance = reconcile(evidence.balance, evidence.log, bill.per_unit)
     against = against_balance(evidence, bill, balance, done)
@@ -38,6 +40,7 @@ def assess_billing(evidence: Evidence, knowledge: Knowledge) -> list[Finding]:
         *prices(evidence, knowledge, bill, done),
         *told_multiplier(evidence, knowledge, bill),
         *delivery(bill, balance),
+        *plans(bill),
         *against.findings,
         *usage_pages(evidence, bill, balance),
         *cache,

@@ -31,6 +31,8 @@ ENDS = frozenset({
     "model_context_window_exceeded", "max_tokens_reached", "recitation", "blocklist", "prohibited_content",
 })  # fmt: skip
 """Ends after which an honest answer may be empty and is billed at the vendor too."""
+COPIES = 3
+"""So many calls with a copy each are no coincidence of somebody else's traffic."""
 THOUGHT = ("reasoning_tokens", "thinking_tokens", "thoughtsTokenCount")
 
 
@@ -40,6 +42,7 @@ def delivery(bill: Bill, balance: Reconciliation | None) -> list[Finding]:
         *_empty(bill),
         *_broken_off(bill),
         *_doubled(bill, balance),
+        *_under_another_id(bill, balance),
     ]
 
 
@@ -177,6 +180,25 @@ def _doubled(bill: Bill, balance: Reconciliation | None) -> list[Finding]:
     }  # fmt: skip
     return [finding("billing.duplicate_charge", params, exchanges=ids(doubled), severity="low" if denied else None,
                     confidence="supporting" if denied else "strong", basis="relay_word")]  # fmt: skip
+
+
+def _under_another_id(bill: Bill, balance: Reconciliation | None) -> list[Finding]:
+    """Rows like ours under ids that no answer of ours had: assigned to nobody, and named. They weigh where there is no other
+    traffic on the key at all, and the balance fell by them too."""
+    foreign = bill.reading.foreign
+    if not foreign.alike_rows:
+        return []
+    extra = bill.dollars(foreign.alike_quota) + foreign.alike_amount
+    alone = foreign.alike_rows == foreign.within and bill.reading.own_earlier == 0
+    paid = balance is not None and abs(balance.gap) < Decimal(1) / bill.per_unit
+    sure = alone and paid and len(foreign.alike) >= COPIES
+    twinned = [call for call in bill.joined if call.id in foreign.alike]
+    params = {
+        "n": len(twinned), "rows": len(twinned) + foreign.alike_rows, "charged": dollars(_net(twinned) + extra),
+        "difference": dollars(extra), "taken": paid, "road": "another_id",
+    }  # fmt: skip
+    return [finding("billing.duplicate_charge", params, exchanges=ids(twinned), severity=None if sure else "low",
+                    confidence="strong" if sure else "supporting", basis="relay_word")]  # fmt: skip
 
 
 def _of_use(call: Call) -> list[LogRow]:

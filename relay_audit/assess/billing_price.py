@@ -71,10 +71,16 @@ def prices(evidence: Evidence, knowledge: Knowledge, bill: Bill, done: tuple[Jud
 def compare(item: Judged, evidence: Evidence) -> Compared | None:
     """None where the list says nothing of this row: a closed list, another group, a ratio of this user's own."""
     group = _published_group(item, evidence)
-    published = evidence.site.published
+    published = published_in(evidence)
     if group is None or published is None:
         return None
     return _compare(item, published, group)
+
+
+def published_in(evidence: Evidence) -> Published | None:
+    """The model's row in the price list, or, where that is closed, in the list of ratios that was read afterwards."""
+    later = (reading.published for reading in evidence.prices)
+    return evidence.site.published or next((row for row in later if row is not None), None)
 
 
 def _compare(item: Judged, published: Published, group: Decimal) -> Compared | None:
@@ -90,8 +96,8 @@ def _compare(item: Judged, published: Published, group: Decimal) -> Compared | N
 
 def _published_group(item: Judged, evidence: Evidence) -> Decimal | None:
     """The ratio of the row's own group in the list. A user's own ratio is not in a list that anybody may read: then the
-    row's stands for it, and only the model's price is compared."""
-    if special(item):
+    row's stands for it, and only the model's price is compared; so it is where a site shows no groups at all."""
+    if special(item) or not evidence.site.group_ratio:
         return item.tariff.group
     return evidence.site.group_ratio.get(item.row.group)
 
@@ -103,7 +109,7 @@ def special(item: Judged) -> bool:
 
 def changed_since(items: list[Compared], evidence: Evidence) -> bool:
     """A second look at the list shows what was charged: the tariff changed between the quote and the sendings."""
-    for later in evidence.prices:
+    for later in evidence.prices if evidence.site.published else ():
         if later.published is None or later.at < max(c.item.call.exchange.sent_at for c in items):
             continue
         again = [
@@ -125,7 +131,7 @@ def _differs(items: list[Compared], evidence: Evidence, knowledge: Knowledge, do
     params = {
         "n": len(items),
         "of": len(done),
-        "published_rate": _rate(items[0].item, evidence.site.published, evidence),
+        "published_rate": _rate(items[0].item, published_in(evidence), evidence),
         "charged_rate": _rate(items[0].item, None, evidence),
         "factor": _text(charged / published) if published else None,
         "difference": dollars(charged - published),

@@ -98,6 +98,8 @@ class Knobs:
     """`store: false` is written into every request of OpenAI's formats, as pools of accounts do."""
     foreign_rows: bool = False
     publishes_prices: bool = True
+    publishes_ratios: bool = False
+    """The list of ratios is exposed, beside the price list or instead of it."""
     bearer_only: bool = False
     rewrites_errors: bool = False
     """Refusals come wrapped in a Chinese sentence with another status, as hubrelay writes them."""

@@ -42,6 +42,8 @@ class Money:
     """A multiplier under a name of the vendor's own in the row, and in the charge."""
     doubles_every: int = 0
     """Every so many calls have two rows, both charged."""
+    copies_every: int = 0
+    """Every so many calls have a second row under a fresh request id, charged like the first."""
     unlogged_every: int = 0
     """Every so many calls lower the balance a second time, without a row."""
     uncharged_every: int = 0
@@ -65,6 +67,10 @@ class Money:
     """The key's log holds more rows than it shows."""
     plan: bool = False
     """Calls are paid out of a plan: rows say so, the wallet loses nothing."""
+    plan_factor: int = 1
+    """What the plan loses by a call, as a multiple of its row's charge."""
+    converted_to: str = ""
+    """The format in which calls go on to the upstream, by the row; empty for their own."""
 
 
 def listed(price: Ratios, money: Money) -> Ratios:

@@ -136,7 +136,17 @@ class Panel:
         return json_answer(200, answer, own)
 
     def _ratio_config(self, _: HttpRequest, own: Headers) -> HttpAnswer:
-        return shells.dashboard_error("倍率配置接口未启用", own, 403)
+        if not self._knobs.publishes_ratios:
+            return shells.dashboard_error("倍率配置接口未启用", own, 403)
+        prices = {model.name: listed(model.list_price, self._knobs.money) for model in self._models.values()}
+        data = {
+            "model_ratio": {name: as_number(price.model) for name, price in prices.items()},
+            "completion_ratio": {name: as_number(price.completion) for name, price in prices.items()},
+            "cache_ratio": {name: as_number(price.cache) for name, price in prices.items()},
+            "create_cache_ratio": {name: as_number(price.cache_write) for name, price in prices.items()},
+            "model_price": {},
+        }
+        return json_answer(200, {"success": True, "message": "", "data": data}, own)
 
     def _usage(self, request: HttpRequest, own: Headers) -> HttpAnswer:
         if refusal := self._refuse(request, own):

@@ -40,6 +40,8 @@ class RelayLog:
         self._knobs = knobs
         self._models = models
         self._doubled = Every(knobs.money.doubles_every)
+        self._copied = Every(knobs.money.copies_every)
+        self._plan_used = 0
         self._unlogged = Every(knobs.money.unlogged_every)
         self._uncharged = Every(knobs.money.uncharged_every)
         self._held = Every(knobs.money.holds_kept_every)
@@ -67,11 +69,20 @@ class RelayLog:
         ratio = group_ratio(knobs.group_ratio, money, self._now())
         quota = self._quota(tokens, price, ratio) * knobs.charge_factor
         other = self._other(tokens, price, ratio, use_time)
+        if money.plan:
+            self._plan_used += quota * money.plan_factor
+            other |= {"subscription_consumed": quota * money.plan_factor, "subscription_used": self._plan_used,
+                      "subscription_total": 10**9, "subscription_remain": 10**9 - self._plan_used}  # fmt: skip
+        if money.converted_to:
+            other["request_conversion"] = [*other["request_conversion"], money.converted_to]
         if knobs.mapped_to:
             other |= {"is_model_mapped": True, "upstream_model_name": knobs.mapped_to}
         delay = LATE_S if knobs.log == "late" else 0.0
         for _ in range(1 + (self._doubled.hit() or (stream and money.cuts_streams))):
             self._append(self._now(), delay, request_id, model, tokens, quota, other, stream, use_time)
+        if self._copied.hit():
+            fresh = ids.relay_request_id(self._now(), self._rng)
+            self._append(self._now(), delay, fresh, model, tokens, quota, other, stream, use_time)
         if self._unlogged.hit():
             self.unlogged += quota
         if self._held.hit():

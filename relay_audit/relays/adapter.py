@@ -9,7 +9,17 @@ from __future__ import annotations
 import datetime as dt
 from decimal import Decimal
 
-from relay_audit.books import BalanceReading, LogReading, LogRow, LogState, RateReading, SiteFacts, UsageReading, When
+from relay_audit.books import (
+    BalanceReading,
+    LogReading,
+    LogRow,
+    LogState,
+    Published,
+    RateReading,
+    SiteFacts,
+    UsageReading,
+    When,
+)
 from relay_audit.exchange import Exchange
 from relay_audit.quote import UnitPrice
 from relay_audit.relays import panel
@@ -28,6 +38,8 @@ class Adapter:
     usage: tuple[Page, ...] = ()
     """The OpenAI-style usage pages; recorded and compared, never the charge."""
     rate: Page | None = None
+    ratios: Page | None = None
+    """A list of ratios beside the price list; it counts against the limiter too."""
     request_ids: tuple[str, ...] = ()
     """Headers of an answer that name its row."""
     has_headers = False
@@ -45,6 +57,9 @@ class Adapter:
     ) -> UnitPrice | None:
         """The published price of a model in a group, in site dollars; None where it cannot be computed."""
         return panel.read_price(pricing, model, group, site, today)
+
+    def read_ratios(self, asked: Asked, model: str) -> Published | None:
+        return None
 
     def read_log(self, asked: Asked, own: Own) -> Found:
         """What the log says of our own sendings. Raises nothing."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import datetime as dt
 import statistics
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from decimal import Decimal
 from email.utils import parsedate_to_datetime
@@ -16,6 +17,8 @@ from relay_audit.usage import Usage
 
 EARLY, LATE = dt.timedelta(seconds=3), dt.timedelta(seconds=120)
 """A row is written at the end of a call, in whole seconds, maybe by a queue."""
+TWIN = dt.timedelta(seconds=10)
+"""A second row for one call is written soon after it."""
 SKEW_FROM_S = 5
 """A clock that is further off than this by its own `Date` header is allowed for."""
 AHEAD = dt.timedelta(seconds=300)
@@ -33,6 +36,8 @@ class Joined:
     earlier: list[LogRow] = field(default_factory=list)
     """Rows of our other runs on this key."""
     ahead: int = 0
+    twins: dict[int, frozenset[str]] = field(default_factory=dict)
+    """Place in `foreign` → exchanges of ours that have their row already and that this row would fit as well."""
 
 
 def join(rows: list[LogRow], own: Own, header: tuple[str, ...], also: dict[str, str] | None = None) -> Joined:
@@ -62,12 +67,31 @@ def join(rows: list[LogRow], own: Own, header: tuple[str, ...], also: dict[str, 
         elif _may_be_ours(row, open_, own, header, skew):
             done.ours.append(row)
         else:
+            if twins := _twins(row, own, frozenset(fitted.values()), skew):
+                done.twins[len(done.foreign)] = twins
             done.foreign.append(row)
     return done
 
 
-def summed(rows: list[LogRow], since: dt.datetime | None) -> ForeignRows:
-    """All that is kept of other traffic."""
+def _twins(row: LogRow, own: Own, joined: frozenset[str], skew: dt.timedelta) -> frozenset[str]:
+    """Exchanges with a row of their own whose copy this row could be, under another id."""
+    if row.kind != "consume":
+        return frozenset()
+    return frozenset(
+        e.id
+        for e, usage in own.sent
+        if e.id in joined
+        and usage is not None
+        and _fits(row, e, usage, own, skew)
+        and row.created_at - skew <= e.sent_at + dt.timedelta(milliseconds=e.elapsed_ms) + TWIN
+    )
+
+
+def summed(
+    rows: list[LogRow], since: dt.datetime | None, twins: Mapping[int, frozenset[str]] | None = None
+) -> ForeignRows:
+    """All that is kept of other traffic. `twins` as in `Joined`."""
+    copies = {n: ids for n, ids in (twins or {}).items() if since is not None and rows[n].created_at >= since}
     span = [row.created_at for row in rows]
     within = [row for row in rows if since is not None and row.created_at >= since]
     return ForeignRows(
@@ -79,6 +103,10 @@ def summed(rows: list[LogRow], since: dt.datetime | None) -> ForeignRows:
         within=len(within),
         within_quota=sum(map(_quota, within)),
         within_amount=sum(map(_amount, within), Decimal(0)),
+        alike=tuple(sorted(frozenset().union(*copies.values()))),
+        alike_quota=sum(_quota(rows[n]) for n in copies),
+        alike_amount=sum((_amount(rows[n]) for n in copies), Decimal(0)),
+        alike_rows=len(copies),
     )
 
 

@@ -10,8 +10,19 @@ from collections.abc import Callable
 from decimal import Decimal
 from typing import Any
 
-from relay_audit.books import Admissions, BalanceReading, LogReading, LogRow, LogState, RowKind, SiteFacts, When
+from relay_audit.books import (
+    Admissions,
+    BalanceReading,
+    LogReading,
+    LogRow,
+    LogState,
+    Published,
+    RowKind,
+    SiteFacts,
+    When,
+)
 from relay_audit.exchange import Exchange, whole_number
+from relay_audit.relays import panel
 from relay_audit.relays.asked import Asked, Found, Own, Page, opened
 from relay_audit.relays.joining import join, summed
 from relay_audit.relays.numbers import moment, page, parsed, short, table, whole
@@ -36,7 +47,8 @@ KEPT = (
     "tool_surcharges", "violation_fee", "is_task", "image_ratio", "audio_ratio", "request_path", "error_type",
     "error_code", "status_code", "channel_type", "pre_consumed_quota", "actual_quota", "billing_preference",
     "audio_completion_ratio", "image_completion_ratio", "audio_input", "audio_output", "image_output", "web_search",
-    "file_search", "image_generation_call", "seconds", "size", "reasoning_effort", "frt",
+    "file_search", "image_generation_call", "seconds", "size", "reasoning_effort", "frt", "subscription_consumed",
+    "subscription_used", "subscription_remain", "subscription_total",
 )  # fmt: skip
 """The keys of `other` that an assessor reads; besides them only numbers that multiply a price are written."""
 MOST_KEYS = 120
@@ -49,7 +61,11 @@ class NewApi(OneApi):
     no_log: tuple[LogState, str] | None = None
     log: Page | None = Page(LOG)
     balance: Page | None = Page(BALANCE)
+    ratios: Page | None = Page(panel.RATIOS)
     request_ids = (REQUEST_ID,)
+
+    def read_ratios(self, asked: Asked, model: str) -> Published | None:
+        return panel.read_ratios(asked, model)
 
     def read_log(self, asked: Asked, own: Own) -> Found:
         found = read_rows(asked, own, self.name)
@@ -102,7 +118,7 @@ def read_rows(asked: Asked, own: Own, adapter: str) -> Found:
     joined = join(read, own, (REQUEST_ID,))
     said = {
         "rows": tuple(joined.ours),
-        "foreign": summed(joined.foreign, own.since),
+        "foreign": summed(joined.foreign, own.since, joined.twins),
         "own_earlier": len(joined.earlier),
         "truncated": len(data) >= MAX_ROWS,
         "unreadable": len(data) - len(read),

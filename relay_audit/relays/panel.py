@@ -1,6 +1,8 @@
-"""The public pages of one-api's family: `GET /api/status` and `GET /api/pricing`. All of it is the relay's word.
+"""The public pages of one-api's family: `GET /api/status`, `GET /api/pricing` and `GET /api/ratio_config`. All of it is
+the relay's word.
 
-Source: new-api 823e2630; one-api 8df4a267 has no price list.
+Source: new-api 823e2630; one-api 8df4a267 has no price list. The list of ratios holds five tables by model and no group;
+it answers 403 unless the site exposes it.
 """
 
 from __future__ import annotations
@@ -12,9 +14,10 @@ from typing import Any
 from relay_audit.books import Published, SiteFacts
 from relay_audit.exchange import Exchange, whole_number
 from relay_audit.quote import UnitPrice
+from relay_audit.relays.asked import Asked, opened
 from relay_audit.relays.numbers import number, page, rows, short, table
 
-STATUS, PRICING = "/api/status", "/api/pricing"
+STATUS, PRICING, RATIOS = "/api/status", "/api/pricing", "/api/ratio_config"
 LONGEST_EXPRESSION = 4500
 HOUR_FACTOR = Decimal("1.6")
 """A one-hour cache write against a five-minute one, where the list does not say (new-api's own constant)."""
@@ -71,6 +74,18 @@ def read_price(pricing: Exchange | None, model: str, group: str, site: SiteFacts
         source=source,
         observed=today,
     )
+
+
+def read_ratios(asked: Asked, model: str) -> Published | None:
+    """A model's ratios in the list of ratios; None where it is not exposed or does not name the model."""
+    state, _, answer = opened(asked)
+    data = table(table(answer).get("data")) if state == "read" and table(answer).get("success") is True else {}
+    fixed, ratio = (number(table(data.get(name)).get(model)) for name in ("model_price", "model_ratio"))
+    if fixed is None and ratio is None:
+        return None
+    more = {name: number(table(data.get(name)).get(model)) for name in
+            ("completion_ratio", "cache_ratio", "create_cache_ratio")}  # fmt: skip
+    return Published(quota_type=0 if fixed is None else 1, model_ratio=ratio, model_price=fixed, **more)
 
 
 def _group_ratio(row: dict[str, Any], group: str, site: SiteFacts) -> Decimal | None:

@@ -69,3 +69,25 @@ def test_other_kinds_say_nothing(kind):
 @pytest.mark.parametrize("kind", [20, 59, 60])
 def test_a_resellers_kind_is_a_second_hop(kind):
     assert only(chained(run("error", channel_type=kind), KNOWLEDGE)).params["via"] == ["relay_log"]
+
+
+CLAUDE, CHAT, RESPONSES = "Claude Messages", "OpenAI Compatible", "OpenAI Responses"
+
+
+@pytest.mark.parametrize(
+    ("formats", "outcome", "severity"),
+    [
+        ((CLAUDE, CHAT), "mismatch", "low"),
+        ((CHAT, "Google Gemini"), "mismatch", "low"),
+        ((CHAT, RESPONSES), "match", "info"),
+    ],
+)
+def test_a_request_that_went_on_in_another_format_is_said(formats, outcome, severity):
+    hit = only(admitted(run(conversion=formats)))
+    assert (hit.code, hit.outcome, hit.severity) == ("channel.format_converted", outcome, severity)
+    assert (hit.confidence, hit.params["formats"]) == ("decisive", [" → ".join(formats)])
+
+
+@pytest.mark.parametrize("formats", [(), (CLAUDE,), (CLAUDE, CLAUDE), (CLAUDE, "<b>x</b>"), ("Own Format",)], ids=str)
+def test_one_format_none_or_an_unknown_one_says_nothing(formats):
+    assert admitted(run(conversion=formats)) == []

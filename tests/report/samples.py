@@ -444,6 +444,7 @@ SAMPLE_VALUES: dict[str, Any] = {
     **LONG,
     "n": 12,
     "facts": ["group_ratio", "rounding"],
+    "formats": ["Claude Messages → OpenAI Compatible"],
     "not_judged": 1,
     "cause": "tokens",
     "published_rate": "2",
