@@ -103,6 +103,7 @@ def test_a_hundredfold_charge_that_only_the_log_shows_ends_the_run_after_one_cal
     assert evidence.ledger.committed < evidence.ledger.ceiling
 
 
+@pytest.mark.deep
 def test_a_hundredfold_charge_that_only_the_balance_shows_ends_it_too(tmp_path: Path) -> None:
     done = audited(tmp_path, charge_factor=100, log="off")
     assert done.judgement is not None
@@ -144,6 +145,7 @@ def test_an_honest_relay_is_read_once_more_and_audited_to_its_end(log: str, tmp_
     assert early[0].sent_at - done.judgement.evidence.generations()[0].sent_at < dt.timedelta(seconds=10)
 
 
+@pytest.mark.deep
 def test_a_balance_that_others_move_ends_nothing(tmp_path: Path) -> None:
     used = {"n": 0}
 

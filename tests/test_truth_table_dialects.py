@@ -6,22 +6,36 @@ from pathlib import Path
 
 import pytest
 
-from relay_audit.lab import Dialect, scenarios_in, serve
+from relay_audit.lab import Dialect, gpt_scenarios, scenarios_in, serve
 from tests.audits import in_process, over_http
 
 ROADS: tuple[tuple[Dialect, bool], ...] = (("openai_responses", True), ("openai_chat", False))
 """Format, and whether an official key is at hand; the other two of the four run with the seeds."""
 ROWS = [(dialect, official, name) for dialect, official in ROADS for name in scenarios_in(dialect)]
+MONEY = (*gpt_scenarios.MONEY, "honest_own_cache", "log_admits_conversion", "honest_converted_within")
+"""How money is taken is the relay's doing, whatever the dialect: in the light suite the first dialect says it."""
 HONEST = [(d, o, n) for d, o, n in ROWS if scenarios_in(d)[n].kind == "honest"]
 CHECKS = [1, 2, 6]
 """What this table is about; the runs with many seeds go through all checks."""
 
 
-@pytest.mark.parametrize(("dialect", "official", "name"), ROWS)
+def only(dialect: Dialect, name: str) -> dict[str, object]:
+    """What of the target file lets an audit meet the scenario."""
+    profile = scenarios_in(dialect)[name].profile
+    return {"profile": profile} if profile else {}
+
+
+def heavy(name: str) -> tuple[pytest.MarkDecorator, ...]:
+    return (pytest.mark.deep,) if name in MONEY else ()
+
+
+@pytest.mark.parametrize(
+    ("dialect", "official", "name"), [pytest.param(d, o, name, marks=heavy(name)) for d, o, name in ROWS]
+)
 def test_each_scenario_gives_exactly_its_findings(dialect: Dialect, official: bool, name: str, tmp_path: Path) -> None:
     row = scenarios_in(dialect)[name]
     wanted = row.expect if official else row.expect_no_key
-    audited = in_process(name, 0, tmp_path, official=official, dialect=dialect)
+    audited = in_process(name, 0, tmp_path, official=official, dialect=dialect, **only(dialect, name))
     assert audited.error is None
     assert wanted is None or wanted <= audited.codes <= wanted | row.may
     assert audited.all_codes & {"channel.matches", "channel.unknown", "channel.mismatch", "channel.id_reminted"}
@@ -93,6 +107,18 @@ def test_two_user_agents_go_out_and_are_recorded(tmp_path: Path) -> None:
 def test_each_fault_with_more_seeds(dialect: Dialect, name: str, official: bool, tmp_path: Path) -> None:
     row = scenarios_in(dialect)[name]
     for seed in range(10, 12):
-        audited = in_process(name, seed, tmp_path / str(seed), official=official, dialect=dialect)
+        audited = in_process(
+            name, seed, tmp_path / str(seed), official=official, dialect=dialect, **only(dialect, name)
+        )
         wanted = row.expect if official else row.expect_no_key
         assert wanted is None or wanted <= audited.codes <= wanted | row.may, f"seed {seed}"
+
+
+@pytest.mark.deep
+def test_what_was_read_from_the_vendors_own_cache_is_named_in_the_match(tmp_path: Path) -> None:
+    audited = in_process("honest_own_cache", 1, tmp_path, official=False, dialect="openai_chat", profile="thorough")
+    assert "cache_discount" in audited.finding("billing.matches").params["facts"]
+    assert audited.judgement is not None
+    evidence = audited.judgement.evidence
+    pair = [e for e in evidence.generations() if e.step.startswith("openai_chat.cache_billing.")]
+    assert [e.answer()["usage"]["prompt_tokens_details"]["cached_tokens"] >= 1024 for e in pair] == [False, True]

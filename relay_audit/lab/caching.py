@@ -15,6 +15,8 @@ CacheWay = Literal["own", "implicit", "ignored", "as_5m"]
 behind an OpenAI backend. `ignored`: marks in the request do nothing. `as_5m`: an hour is asked for and five minutes given."""
 MINIMUM = {"claude-5": 512, "claude-4-5": 1024}
 """Tokens below which nothing is cached."""
+OWN_MINIMUM = 1024
+"""The same of a vendor that caches by itself."""
 SECONDS = {"5m": 300.0, "1h": 3600.0}
 
 
@@ -57,6 +59,25 @@ class PrefixCache:
         if known:
             return Cached(read=tokens)
         return Cached(written_1h=tokens) if ttl == "1h" else Cached(written_5m=tokens)
+
+
+class OwnCache:
+    """The cache of a vendor that needs no marks: the first text of a body, where it is long enough, read in steps of 128."""
+
+    def __init__(self, now: Callable[[], float]) -> None:
+        self._now = now
+        self._until: dict[str, float] = {}
+
+    def read_of(self, body: dict[str, Any], generation: GenerationName) -> int:
+        """Tokens of this body that are read from the cache; it is remembered for the next."""
+        turns = body.get("messages") or [{}]
+        first = body.get("instructions") or (turns[0].get("content") if isinstance(turns[0], dict) else None)
+        if not isinstance(first, str) or (tokens := count_text(first, generation)) < OWN_MINIMUM:
+            return 0
+        name = hashlib.sha256(f"{body.get('model')}\n{first}".encode()).hexdigest()
+        known = self._until.get(name, 0.0) > self._now()
+        self._until[name] = self._now() + SECONDS["5m"]
+        return tokens // 128 * 128 if known else 0
 
 
 def _marked(body: dict[str, Any]) -> tuple[list[dict[str, Any]], str]:

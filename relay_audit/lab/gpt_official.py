@@ -9,6 +9,7 @@ import random
 from collections.abc import Callable
 from typing import Any, Literal
 
+from relay_audit.lab.caching import OwnCache
 from relay_audit.lab.gpt_answer import chat, chat_events, printed, response, response_events
 from relay_audit.lab.gpt_count import count_openai
 from relay_audit.lab.gpt_headers import OpenAiHeaders, azure
@@ -48,6 +49,7 @@ class OpenAi:
         self._state = state
         self._headers = OpenAiHeaders(seen, rng)
         self._counts = 0
+        self._cache = OwnCache(now)
 
     def handle(self, request: HttpRequest) -> HttpAnswer:
         if self._state == "down":
@@ -73,6 +75,9 @@ class OpenAi:
         stamp = stamps(self._answered_at(), self._rng, how.ids)
         write = chat if spoken == "openai_chat" else response
         answer = write(body, find_model(body["model"]), stamp, how, self._seen, self._rng)
+        usage = answer["usage"]
+        details = usage.get("prompt_tokens_details") or usage["input_tokens_details"]
+        details["cached_tokens"] += self._cache.read_of(body, find_model(body["model"]).generation)
         if how.channel == "azure":
             return Reply(200, azure(stamp.date, body["model"], self._rng), answer)
         return Reply(200, self._headers(stamp.date), answer)

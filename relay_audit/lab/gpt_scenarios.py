@@ -10,6 +10,7 @@ from dataclasses import replace
 from typing import Literal
 
 from relay_audit.lab.knobs import Knobs
+from relay_audit.lab.money import Money
 from relay_audit.lab.scenario import Kind, Scenario, Title
 from relay_audit.lab.scenarios import SCENARIOS
 
@@ -25,6 +26,16 @@ SHARED = (
     "official_lacks_model", "honest_log_used_up", "honest_empty_text", "honest_stored_answers", "honest_small_balance",
     "errors_as_200", "hidden_but_for_known_prompts", "hidden_one_in_20", "stored_and_charged",
 )  # fmt: skip
+MONEY = (
+    "price_above_list", "claimed_30_charged_36", "another_group", "double_rows", "copies_under_fresh_ids", "plan_loses_double",
+    "above_ratio_list", "double_without_log", "errors_charged", "errors_unlogged", "empty_charged", "holds_kept",
+    "refund_late", "refund_missing", "charge_without_row", "usage_page_x69", "usage_page_x0", "cache_read_as_input",
+    "honest_markup", "honest_user_ratio", "honest_per_call", "honest_expression", "honest_tool_surcharge",
+    "honest_tiny_price", "honest_odd_ratio", "honest_ratio_list", "honest_cny", "honest_full_log", "honest_uncharged",
+    "honest_plan",
+)  # fmt: skip
+"""What may be turned between usage, row and balance, and reads the same here; marks for a cache are not known here, and no
+probe asks for a stream."""
 WITH_COUNTER = {"hidden_cached": "tokens.constant_surplus"}
 """Where a row of the table reads otherwise: this vendor caches by itself, so cached tokens are no mark of anybody's."""
 WITHOUT = {
@@ -40,10 +51,11 @@ WITHOUT = {
 
 
 def _own(
-    kind: Kind, name: str, en: str, zh: str, knobs: Knobs, expect: str = "", *, model: str = "", notes: str = ""
-) -> Scenario:
+    kind: Kind, name: str, en: str, zh: str, knobs: Knobs, expect: str = "", *, model: str = "", notes: str = "",
+    profile: str = "",
+) -> Scenario:  # fmt: skip
     codes = frozenset(expect.split())
-    return Scenario(name, Title(en, zh), kind, knobs, codes, codes, notes, model=model)
+    return Scenario(name, Title(en, zh), kind, knobs, codes, codes, notes, model=model, profile=profile)
 
 
 _OWN = (
@@ -56,6 +68,13 @@ _OWN = (
          Knobs(claims="openai", swallows=("zzz_unknown", "service_tier"))),
     _own("fault", "temperature_dropped", "the temperature is taken out", "温度被拿掉",
          Knobs(claims="openai", swallows=("temperature",)), "params.illegal_accepted"),
+    _own("honest", "honest_own_cache", "what the vendor keeps by itself is priced as read", "厂商自动缓存的内容按读缓存计价",
+         Knobs(claims="openai"), profile="thorough", notes="the discount is named in the match"),
+    _own("fault", "log_admits_conversion", "the log says that requests went on in another vendor's format",
+         "日志承认请求转成了别家的格式", Knobs(claims="openai", money=Money(converted_to="Claude Messages")),
+         "channel.format_converted"),
+    _own("honest", "honest_converted_within", "requests go on in the vendor's newer format", "请求转成厂商自己较新的格式",
+         Knobs(claims="openai", money=Money(converted_to="OpenAI Responses"))),
     _own("honest", "store_switched_off", "storing switched off for every call", "每次都关掉留存",
          Knobs(claims="openai", stores_nothing=True), notes="a pool hint at info where the format shows it"),
 )  # fmt: skip
@@ -67,7 +86,7 @@ def scenarios_in(dialect: Dialect) -> dict[str, Scenario]:
 
 
 def _rows(dialect: Dialect) -> Iterator[Scenario]:
-    for name in SHARED:
+    for name in (*SHARED, *MONEY):
         row = SCENARIOS[name]
         mapped = "gpt-6-luna" if row.knobs.mapped_to else ""
         knobs = replace(row.knobs, claims="openai", mapped_to=mapped)

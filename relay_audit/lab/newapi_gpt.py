@@ -137,6 +137,8 @@ class NewApiGpt(NewApi):
         if turn.replays and self._last is not None and _has_text(self._last.body):
             reply = Reply(200, self._last.headers, reply.body)
             answer |= _said_before(self._last.body, answer)
+        if self._empty.hit():
+            answer = _emptied(answer)
         self._last = Reply(200, reply.headers, answer)
         if self._knobs.echoes_key == "answers":
             answer = answer | {"debug": {"authorization": f"Bearer {request.key}"}}
@@ -169,6 +171,18 @@ def _has_text(answer: dict[str, Any]) -> bool:
     if "choices" in answer:
         return bool(answer["choices"][0]["message"]["content"])
     return any(item["type"] == "message" for item in answer["output"])
+
+
+def _emptied(answer: dict[str, Any]) -> dict[str, Any]:
+    """The same answer with nothing in it and no output counted."""
+    details = {"reasoning_tokens": 0}
+    if "choices" in answer:
+        choice = answer["choices"][0]
+        bare = {**choice, "message": {**choice["message"], "content": ""}, "finish_reason": "stop"}
+        usage = {**answer["usage"], "completion_tokens": 0, "completion_tokens_details": details}
+        return {**answer, "choices": [bare], "usage": usage}
+    usage = {**answer["usage"], "output_tokens": 0, "output_tokens_details": details}
+    return {**answer, "output": [], "status": "completed", "incomplete_details": None, "usage": usage}
 
 
 def _said_before(last: dict[str, Any], answer: dict[str, Any]) -> dict[str, Any]:

@@ -90,7 +90,8 @@ def _twins(row: LogRow, own: Own, joined: frozenset[str], skew: dt.timedelta) ->
 def summed(
     rows: list[LogRow], since: dt.datetime | None, twins: Mapping[int, frozenset[str]] | None = None
 ) -> ForeignRows:
-    """All that is kept of other traffic. `twins` as in `Joined`."""
+    """All that is kept of other traffic. `twins` as in `Joined`. A row is dated in whole seconds, and so is `since` here."""
+    since = since.replace(microsecond=0) if since is not None else None
     copies = {n: ids for n, ids in (twins or {}).items() if since is not None and rows[n].created_at >= since}
     span = [row.created_at for row in rows]
     within = [row for row in rows if since is not None and row.created_at >= since]
