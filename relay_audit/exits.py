@@ -20,6 +20,7 @@ BY_CHOICE = (
     "recorded_only",
     "recorded_without_count",
     "recorded_without_log",
+    "recorded_uncountable",
 )
 """Reasons of not running that are no failure to finish."""
 

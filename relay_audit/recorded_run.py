@@ -10,7 +10,8 @@ from __future__ import annotations
 import datetime as dt
 import hashlib
 import random
-from typing import Any
+from dataclasses import replace
+from typing import Any, Literal
 
 from relay_audit import __version__
 from relay_audit.clock import Clock
@@ -23,6 +24,7 @@ from relay_audit.keys import workspace_salt
 from relay_audit.library import Library, library_versions
 from relay_audit.plan import Plan, Step
 from relay_audit.recorded import Call, Traffic, body_of
+from relay_audit.recorded_counts import Counts
 from relay_audit.recorder import Recorder
 from relay_audit.redaction import Redactor, Secret
 from relay_audit.relays import detect
@@ -38,39 +40,48 @@ from relay_audit.workspace import Workspace
 NOWHERE = "https://recorded.invalid"
 """Stands for a relay that a transcript does not name; nothing is ever sent there."""
 PROBE = "recorded/traffic"
+BOTH: tuple[Literal["before", "after"], ...] = ("before", "after")
+
+
+def check_claim(claim: str, library: Library) -> None:
+    """Raises `UsageError` for a claim that names no channel."""
+    if claim not in library.channels:
+        raise UsageError(f"no channel {claim[:40]!r} is known", next_step=f"one of: {', '.join(library.channels)}")
 
 
 def record_traffic(
-    traffic: Traffic, claim: str, model: str, library: Library, space: Workspace, now: dt.datetime, clock: Clock
+    traffic: Traffic, claim: str, model: str, library: Library, space: Workspace, now: dt.datetime, clock: Clock,
+    counts: Counts | None = None,
 ) -> Recorder:  # fmt: skip
-    """A finished run of the recorded calls. Raises `UsageError` for a claim that names no channel."""
-    if claim not in library.channels:
-        raise UsageError(f"no channel {claim[:40]!r} is known", next_step=f"one of: {', '.join(library.channels)}")
+    """A finished run of the recorded calls, with what the vendor counted of them. Raises `UsageError` for a claim that
+    names no channel."""
+    check_claim(claim, library)
     redactor = Redactor(
         [Secret(v, name="recorded", origin="none") for v in traffic.secrets], workspace_salt(space.state)
     )
     named = model or traffic.model or "unknown"
     store = Store.create(space.audits, new_run_id(now, random.SystemRandom()))
-    store.append_all([_created(store, traffic, claim, named, library)], ts=traffic.calls[0].at)
+    store.append_all([_created(store, traffic, claim, named, library, counts)], ts=traffic.calls[0].at)
     register(space.state, store.run_id, store.path)
     recorder = Recorder(store, clock)
-    plan = _plan(traffic, named, library)
+    plan = _plan(traffic, named, library, counts)
     recorder.note("plan.created", {"plan_digest": plan.digest, "steps": len(plan.steps)}, recorder.blob(plan))
     exchanges = [
         _exchange(f"X{place:04}", step.id, call, redactor)
-        for place, (step, call) in enumerate(zip(plan.steps, traffic.calls, strict=True), start=1)
+        for place, (step, call) in enumerate(zip(_recorded(plan), traffic.calls, strict=True), start=1)
     ]
     for exchange in exchanges:
         payload = {"exchange": exchange.id, "step": exchange.step, "side": "relay"}
         recorder.note("exchange.recorded", payload, recorder.blob(exchange), "relay")
     _site(traffic, exchanges, recorder, redactor, library)
+    _counted(counts, recorder)
     recorder.note("run.completed", {"stopped": ""})
     digest = hashlib.sha256(canonical([call.body for call in traffic.calls])).hexdigest()
     recorder.note("run.imported", {"sha256": digest, "tool_version": __version__}, actor="human")
     return recorder
 
 
-def _created(store: Store, traffic: Traffic, claim: str, model: str, library: Library) -> Draft:
+def _created(store: Store, traffic: Traffic, claim: str, model: str, library: Library, counts: Counts | None) -> Draft:
     pack = library.packs.pack(traffic.dialect)
     table = {
         "target": {
@@ -82,9 +93,12 @@ def _created(store: Store, traffic: Traffic, claim: str, model: str, library: Li
         "relay": {"base_url": traffic.origin or NOWHERE},
     }
     target = target_from(table)
+    counted = bool(counts and counts.answers)
     facts = TargetFacts(
-        name=target.subject.name, model=model, official_model=model, dialect=traffic.dialect, claim=Claim(channel=claim),
-        relay_origin=traffic.origin or NOWHERE, user_agent="", no_counter_reason="recorded", recorded=traffic.kind,
+        name=target.subject.name, model=model, official_model=counts.model if counts else model, dialect=traffic.dialect,
+        claim=Claim(channel=claim), relay_origin=traffic.origin or NOWHERE, user_agent="",
+        no_counter_reason="" if counted else (counts.reason if counts else "recorded"), recorded=traffic.kind,
+        official_origin=counts.origin if counts else "", official_is_vendor=counts.is_vendor if counts else False,
     )  # fmt: skip
     session = {
         "target": target.model_dump(mode="json", by_alias=True),
@@ -101,21 +115,48 @@ def _created(store: Store, traffic: Traffic, claim: str, model: str, library: Li
     return Draft("run.created", payload, "human", store.put_blob(canonical(session)))
 
 
-def _plan(traffic: Traffic, model: str, library: Library) -> Plan:
+def _recorded(plan: Plan) -> list[Step]:
+    return [step for step in plan.steps if not step.counts]
+
+
+def _counted(counts: Counts | None, recorder: Recorder) -> None:
+    """The vendor's counts; of the question its digest, like of the call itself: the words are not ours to keep."""
+    for place, answers in sorted(counts.answers.items()) if counts else ():
+        for when, answer in zip(("before", "after"), answers, strict=True):
+            name = f"count.{when}.{step_name(place)}"
+            asked = replace(answer, request=answer.request.model_copy(update={"body": None}))
+            recorder.free(asked, name, "official")
+
+
+def step_name(place: int) -> str:
+    """The step of the call at a place of the recording, counted from 0."""
+    return f"recorded.{place + 1}"
+
+
+def _plan(traffic: Traffic, model: str, library: Library, counts: Counts | None) -> Plan:
     sentence = library.knowledge.baseline_for(model, traffic.calls[0].at.date())
     steps = tuple(
         _step(number, call, sentence.text if sentence else "") for number, call in enumerate(traffic.calls, start=1)
     )
-    known = sum(step.request == "published" for step in steps) >= 3
+    asked = sorted(counts.answers) if counts else []
+    known = bool(asked) or sum(step.request == "published" for step in steps) >= 3
+    counter = library.packs.pack(traffic.dialect).counter
+    path = counter.path if counter else ""
+    controls = tuple(
+        Step(id=f"count.{when}.{step_name(place)}", probe=PROBE, request="count", side="official", stage="probe", cost="free",
+             path=path, body={}, counts=step_name(place), when=when)
+        for when in BOTH for place in asked
+    )  # fmt: skip
     log = any(name == "log" for name, _ in traffic.pages)
-    rows = [] if known else [Coverage(check=2, state="not_run", reason="recorded_without_count")]
+    why = "recorded_without_count" if counts is None else counts.reason
+    rows = [] if known else [Coverage(check=2, state="not_run", reason=why)]
     rows += [Coverage(check=check, state="not_run", reason="recorded_only") for check in (3, 4)]
     rows.append(Coverage(check=5, state="not_applicable", reason="text_line"))
     rows += [] if log else [Coverage(check=6, state="not_run", reason="recorded_without_log")]
     checks = tuple(check for check, wanted in ((1, True), (2, known), (6, log)) if wanted)
     return Plan(
-        dialect=traffic.dialect, model=model, official_model=model, profile="quick", checks=checks, seed=0, counter=False,
-        steps=steps, coverage=tuple(rows),
+        dialect=traffic.dialect, model=model, official_model=model, profile="quick", checks=checks, seed=0, counter=bool(asked),
+        steps=(*steps, *controls), coverage=tuple(rows),
     )  # fmt: skip
 
 
@@ -124,8 +165,9 @@ def _step(number: int, call: Call, sentence: str) -> Step:
     body = body_of(call) or {}
     published = bool(sentence) and _only_says(body, sentence)
     return Step(
-        id=f"recorded.{number}", probe=PROBE, request="published" if published else "call", side="relay", stage="probe",
-        cost="may_charge", path=call.path.split("?")[0], body={},
+        id=step_name(number - 1), factors={"breakpoints": '"cache_control"' in call.sent_body}, probe=PROBE,
+        request="published" if published else "call", side="relay", stage="probe", cost="may_charge",
+        path=call.path.split("?")[0], body={},
     )  # fmt: skip
 
 
@@ -135,8 +177,8 @@ def _only_says(body: dict[str, Any], sentence: str) -> bool:
         return False
     one = turns[0] if len(turns) == 1 and isinstance(turns[0], dict) else {}
     said = one.get("content")
-    if isinstance(said, list) and len(said) == 1 and isinstance(said[0], dict):
-        said = said[0].get("text")
+    if isinstance(said, list) and len(said) == 1 and isinstance(said[0], dict) and set(said[0]) == {"type", "text"}:
+        said = said[0]["text"]
     return one.get("role") == "user" and said == sentence
 
 

@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
+import threading
+from collections.abc import Iterator
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
 import pytest
@@ -13,12 +17,14 @@ from relay_audit.archive.contents import contents
 from relay_audit.cli.main import app
 from relay_audit.errors import UsageError
 from relay_audit.lab import HttpRequest, World
-from relay_audit.recorded import read_traffic
+from relay_audit.recorded import Call, Traffic, read_traffic
+from relay_audit.recorded_counts import countable
 from relay_audit.store import Store
 from relay_audit.verification import verify_run
 from tests.audits import TestClock
 
 RELAY = "https://relay.example"
+WORDS = "apple river stone lamp "
 
 
 def entry(clock: TestClock, request: HttpRequest, answer, url: str) -> dict:
@@ -51,7 +57,11 @@ def har(
     rows = []
     for n in range(calls):
         clock.pass_(20)
-        body = {"model": world.model, "max_tokens": 16, "messages": [{"role": "user", "content": text.format(n=n)}]}
+        body = {
+            "model": world.model,
+            "max_tokens": 16,
+            "messages": [{"role": "user", "content": text.format(n=n, words=WORDS * (4 * n + 1))}],
+        }
         request = HttpRequest("POST", "/v1/messages", headers, json.dumps(body).encode())
         rows.append(entry(clock, request, world.handle("relay", request), f"{RELAY}/v1/messages"))
     clock.pass_(60)
@@ -111,6 +121,138 @@ def test_without_a_log_or_a_known_text_nothing_is_clean(tmp_path):
     reasons = {row["check"]: row["reason"] for row in result["coverage"]}
     assert (reasons[2], reasons[6]) == ("recorded_without_count", "recorded_without_log")
     assert result["incomplete"]
+
+
+@contextlib.contextmanager
+def vendor(world: World) -> Iterator[tuple[str, list[tuple[dict, dict]]]]:
+    """The lab's vendor on loopback: its address, and what it was asked (headers, body)."""
+    asked: list[tuple[dict, dict]] = []
+
+    class Handler(BaseHTTPRequestHandler):
+        def do_POST(self) -> None:
+            raw = self.rfile.read(int(self.headers["content-length"]))
+            asked.append(({k.lower(): v for k, v in self.headers.items()}, {"path": self.path, **json.loads(raw)}))
+            answer = world.handle("official", HttpRequest("POST", self.path, tuple(self.headers.items()), raw))
+            self.send_response(answer.status)
+            self.send_header("content-length", str(len(answer.body)))
+            self.end_headers()
+            self.wfile.write(answer.body)
+
+        def log_message(self, *_: object) -> None:
+            return
+
+    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+    thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01}, daemon=True)
+    thread.start()
+    try:
+        yield f"http://127.0.0.1:{server.server_port}", asked
+    finally:
+        server.shutdown()
+        server.server_close()
+        thread.join()
+
+
+def counted(
+    path: Path, world: World, monkeypatch, *more: str, exit_code: int | None = None, key: str = ""
+) -> tuple[dict, list]:
+    monkeypatch.setenv("OFFICIAL_KEY", key or world.official_key)
+    monkeypatch.setattr(
+        "relay_audit.cli.traffic.SystemClock", TestClock
+    )  # the vendor is asked on the day of the recording
+    with vendor(world) as (url, asked):
+        said = taken(
+            path,
+            "--claim",
+            "anthropic",
+            "--official-key-env",
+            "OFFICIAL_KEY",
+            "--official-base-url",
+            url,
+            *more,
+            exit_code=exit_code,
+        )
+    return said, asked
+
+
+@pytest.mark.parametrize(
+    ("scenario", "code"),
+    [
+        ("honest", "tokens.template_noise"),
+        ("hidden_508", "tokens.constant_surplus"),
+        pytest.param("honest_thinking_29", "tokens.inconclusive_offset", marks=pytest.mark.deep),
+    ],
+)
+def test_with_an_official_key_recorded_bodies_are_counted(tmp_path, here, monkeypatch, scenario, code):
+    """Check 2 in ordinary use, at no cost: the vendor counts the very bodies, twice; their words stay off this disk."""
+    world = har(scenario, tmp_path / "t.har", text="my private question {n}: {words}")
+    result, asked = counted(tmp_path / "t.har", world, monkeypatch, exit_code=1 if scenario == "hidden_508" else 0)
+    found = {f["code"]: f for f in result["findings"]}
+    assert [c for c in found if c.startswith("tokens.")] in ([code], []), (
+        "a match is in the report, not in the short list"
+    )
+    states = {row["check"]: (row["state"], row["reason"]) for row in result["coverage"]}
+    assert states[2][0] == "run"
+    assert set(states) == {1, 2, 3, 4, 5, 6}
+    assert all(reason or state == "run" for state, reason in states.values())
+    assert len(asked) == 12
+    assert {body["path"] for _, body in asked} == {"/v1/messages/count_tokens"}
+    assert all(world.relay_key not in str(row) for row in asked)
+    assert all(set(body) == {"path", "model", "messages"} for _, body in asked)
+    with Store.open(next(here.glob("2*"))) as store:
+        findings = audit.judge(store).findings
+        assert {f.basis for f in findings} == {"recorded"}
+        assert next(f.params["n"] for f in findings if f.code == code) == 6
+        assert verify_run(store, [], {}).problems == []
+    whole = b"".join(p.read_bytes() for p in here.rglob("*") if p.is_file())
+    for secret in (world.relay_key, world.official_key, "my private question", "apple river"):
+        assert secret.encode() not in whole, secret
+
+
+def test_a_key_that_the_vendor_refuses_is_said_and_clears_nothing(tmp_path, monkeypatch):
+    world = har("hidden_508", tmp_path / "t.har", 3)
+    result, asked = counted(tmp_path / "t.har", world, monkeypatch, key="sk-ant-api03-wrong-key-0000000000")
+    assert {row["check"]: row["reason"] for row in result["coverage"]}[2] == "official_key_refused"
+    assert len(asked) == 1
+    assert result["incomplete"]
+
+
+def test_what_cannot_be_counted_whole_is_not_compared():
+    """Files, server-side tools, remembered turns and unknown keys change the input in ways no counter sees; a body is asked
+    about once, and of many as many sizes as there are."""
+    pack = audit.load_library().packs.pack("anthropic")
+    say = {"role": "user", "content": "hello"}
+    plain: dict = {"model": "m", "max_tokens": 9, "stream": True, "messages": [say]}
+    tool = {"name": "t", "input_schema": {"type": "object"}}
+    answered = [
+        {
+            "role": "user",
+            "content": [{"type": "tool_result", "tool_use_id": "1", "content": [{"type": "text", "text": "x"}]}],
+        }
+    ]
+    good = [plain, {**plain, "system": "s"}, {**plain, "tools": [tool]}, {**plain, "messages": answered}]
+    image = [{"role": "user", "content": [{"type": "image", "source": {}}]}]
+    nested = [{"role": "user", "content": [{"type": "tool_result", "content": [{"type": "document"}]}]}]
+    bad = [{**plain, "messages": image}, {**plain, "messages": nested}, {**plain, "tools": [{"type": "web_search_20250305"}]},
+           {**plain, "container": "c"}, {**plain, "mcp_servers": []}, {**plain, "tools": "x"}]  # fmt: skip
+
+    def calls(bodies: list) -> Traffic:
+        made = [Call(TestClock().now(), "POST", RELAY, "/v1/messages", 200, sent_body=json.dumps(b)) for b in bodies]
+        return Traffic("har", "anthropic", RELAY, "m", made)
+
+    assert [place for place, _, _ in countable(calls([*good, *bad, plain]), pack)] == [0, 1, 2, 3]
+    many = [{**plain, "messages": [{"role": "user", "content": "x" * n}]} for n in range(200)]
+    places = [place for place, _, _ in countable(calls(many), pack)]
+    assert (len(places), places[0], places[-1]) == (24, 0, 199)
+
+
+def test_the_relays_own_key_is_never_the_official_one(tmp_path, monkeypatch):
+    world = har("honest", tmp_path / "t.har", 2)
+    monkeypatch.setenv("OFFICIAL_KEY", world.relay_key)
+    done = CliRunner().invoke(
+        app, ["import-traffic", str(tmp_path / "t.har"), "--official-key-env", "OFFICIAL_KEY", "--json"]
+    )
+    assert isinstance(done.exception, UsageError)
+    assert done.exception.exit_code == 2
 
 
 def test_no_secret_and_no_word_of_the_recording_reaches_the_disk(tmp_path, here):

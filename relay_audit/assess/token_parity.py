@@ -24,6 +24,8 @@ from relay_audit.usage import Usage, read_usage
 from relay_audit.words import money
 
 CONTROL_WINDOW = dt.timedelta(minutes=15)
+RECORDED_WINDOW = dt.timedelta(days=30)
+"""How old a recorded call may be when its body is counted: counters change with a model's name, and seldom besides."""
 
 
 def assess_token_parity(evidence: Evidence, knowledge: Knowledge) -> list[Finding]:
@@ -34,10 +36,23 @@ def assess_token_parity(evidence: Evidence, knowledge: Knowledge) -> list[Findin
     answered = [
         (s, e, u) for s in plan.chargeable() if (e := evidence.of_step(s.id)) and (u := read_usage(e, evidence.pack))
     ]
+    if plan.counter and evidence.target.recorded:
+        counted = {step.counts for step in plan.steps}
+        samples, refused = _against_counter(evidence, [row for row in answered if row[0].id in counted])
+        return _patterns_alone(_judge(samples, refused, evidence, _basis(evidence), "strong"))
     if plan.counter:
         samples, refused = _against_counter(evidence, answered)
         return _judge(samples, refused, evidence, _basis(evidence), "strong")
     return _against_baseline(evidence, knowledge, answered)
+
+
+def _patterns_alone(found: list[Finding]) -> list[Finding]:
+    """Ordinary use was not made to be measured: a difference without a pattern accuses nobody in it."""
+    return [
+        item.model_copy(update={"outcome": "inconclusive", "severity": "info", "confidence": "supporting"})
+        if item.code == "tokens.variable_surplus" and item.accusation else item
+        for item in found
+    ]  # fmt: skip
 
 
 def _basis(evidence: Evidence) -> Basis:
@@ -79,7 +94,8 @@ def _control(evidence: Evidence, step: Step, exchange: Exchange) -> tuple[int, t
     if len(values) > 1:
         return "control_varies"
     told = [e for e in asked if e.status == 200]
-    if not any(abs(e.sent_at - exchange.sent_at) <= CONTROL_WINDOW for e in told):
+    window = RECORDED_WINDOW if evidence.target.recorded else CONTROL_WINDOW
+    if not any(abs(e.sent_at - exchange.sent_at) <= window for e in told):
         return "control_too_old"
     if len(told) < 2:
         return "control_not_repeated"
@@ -165,6 +181,7 @@ def _cost_of(tokens: int, evidence: Evidence) -> str:
 
 
 def _cache_breakpoints(samples: list[Sample], basis: Basis) -> list[Finding]:
+    samples = [s for s in samples if not s.step.factors.get("breakpoints")]
     hits = [s for s in samples if s.usage.cached > 0]
     if not hits:
         return []
