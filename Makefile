@@ -16,7 +16,7 @@ MEMORY := $(if $(wildcard /dev/shm/.),--basetemp=/dev/shm/relay-audit-tests-$(sh
 PIP := $(BIN)/python -m pip install --quiet
 NEW_PIP := $(PIP) --upgrade 'pip>=25.1'
 
-.PHONY: demo test lint docs golden wheel-test test-relays test-browser test-deep test-seeds bench soak release clean help
+.PHONY: demo test lint docs golden wheel-test test-relays test-browser test-deep test-seeds mutation bench soak release clean help
 
 help:
 	@echo 'make demo         the whole audit against the built-in lab, ending with two reports'
@@ -29,6 +29,7 @@ help:
 	@echo 'make test-relays  real relay software from the package index, each in its own environment'
 	@echo 'make test-browser reports in an installed Chromium'
 	@echo 'make bench        ratios: start-up, CPU per exchange, wall time; check 5 against a bare read'
+	@echo 'make mutation     which small faults in the judging code the unit tests notice (hours; ARGS="--sample 40 gate")'
 	@echo 'make release      sdist, wheel, digests, locked dependencies, bill of materials'
 	@echo 'make test-seeds   forty seeds per honest scenario and dialect, the table over HTTP and years on; make soak: 500'
 
@@ -68,6 +69,14 @@ test-seeds: $(STAMP)-test
 test-deep: $(STAMP)-test
 	$(PYTEST) -m deep -n 2
 
+# An environment of its own: mutmut brings a syntax-tree library and a terminal interface that nothing else needs.
+MUTATION := build/mutation
+mutation: $(BIN)/python
+	@test -x $(MUTATION)/bin/mutmut || { $(BIN)/python -m venv $(MUTATION) && \
+	  $(MUTATION)/bin/python -m pip install --quiet --upgrade 'pip>=25.1' && \
+	  $(MUTATION)/bin/python -m pip install --quiet --editable . --group test --group mutation; }
+	PYTHONPATH=. nice -n 15 $(MUTATION)/bin/python scripts/mutation.py $(ARGS)
+
 bench: $(STAMP)-test
 	$(BIN)/python bench/run.py
 	$(BIN)/python bench/verify.py
@@ -81,7 +90,7 @@ release: $(STAMP)-dev
 	$(BIN)/python scripts/release.py
 
 clean:
-	rm -rf build dist .mypy_cache .ruff_cache .pytest_cache
+	rm -rf build mutants dist .mypy_cache .ruff_cache .pytest_cache
 
 $(STAMP)-run: $(BIN)/python
 	$(NEW_PIP)

@@ -295,3 +295,16 @@ class SiteFacts(Frozen):
     """The audited model's row; None where the list is closed or does not name it."""
     model_listed: bool | None = None
     """Whether `/v1/models` lists the model; None where it could not be read."""
+
+    def in_dollars(self, printed: Decimal) -> Decimal | None:
+        """An amount in the site's display unit as site dollars; None where the unit cannot be told. An old site says only
+        whether it shows a currency at all: then dollars, else quota units. A site that says nothing is taken at the word
+        of the page it imitates, which is in dollars."""
+        rate = {"USD": Decimal(1), "CNY": self.usd_exchange_rate, "CUSTOM": self.custom_rate}
+        if self.display_type in rate:
+            factor = rate[self.display_type]
+            return printed / factor if factor else None
+        if self.display_type == "TOKENS" or self.display_in_currency is False:
+            return printed / self.quota_per_unit
+        nothing_said = not self.display_type and self.display_in_currency is None
+        return printed if self.display_in_currency or nothing_said else None

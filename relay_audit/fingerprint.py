@@ -79,7 +79,6 @@ class RelaySoftware(Known):
     """What it fills in where a body has no `max_tokens`."""
     answers_again_s: int = 0
     """How long it gives a stored answer to the same prompt, with the id of that day; 0 where it is not known to."""
-
     refusal: str = ""
     """Pattern of a refusal that only this software words so."""
 
@@ -105,6 +104,8 @@ class ModelFacts(Known):
     name: str
     family: str
     """`claude-5` and so on: the class a baseline or rule speaks of."""
+    dialects: tuple[str, ...] = ()
+    """The vendor's own dialects in which it is sold; what shares one is its sibling."""
     aliases: tuple[str, ...] = ()
     max_output: int | None = None
     context: int | None = None
@@ -114,6 +115,16 @@ class ModelFacts(Known):
     """What `usage.inference_geo` says on API-key traffic without the parameter; empty where not established."""
     min_cacheable: int | None = None
     """Tokens of a prefix below which the vendor caches nothing; None where not established."""
+
+
+class NameLabel(Known):
+    """How names are written that are no model's: a seller's channel, a cloud customer's deployment, a resource's number."""
+
+    pattern: str
+    """Searched in the whole name, small letters."""
+
+    def fits(self, name: str) -> bool:
+        return re.search(self.pattern, name.strip().lower()) is not None
 
 
 class ListPrice(Known):
@@ -197,6 +208,7 @@ class Knowledge(Frozen):
     frames: tuple[TokenFrame, ...] = ()
     software: tuple[RelaySoftware, ...] = ()
     models: tuple[ModelFacts, ...] = ()
+    labels: tuple[NameLabel, ...] = ()
     prices: tuple[ListPrice, ...] = ()
     video_prices: tuple[VideoPrice, ...] = ()
     settings: tuple[Setting, ...] = ()
@@ -319,6 +331,7 @@ ROWS: dict[str, type[Known] | type[VerdictRule] | type[Pin]] = {
     "frames": TokenFrame,
     "software": RelaySoftware,
     "models": ModelFacts,
+    "labels": NameLabel,
     "prices": ListPrice,
     "video_prices": VideoPrice,
     "settings": Setting,

@@ -88,7 +88,7 @@ def was_answered(exchange: Exchange) -> bool:
 
 def failed(exchange: Exchange) -> bool:
     """No answer, a refusal, or something no client can read (a web page, a cut or empty body)."""
-    if exchange.delivery != "answered" or exchange.status is None or exchange.status != 200:
+    if exchange.delivery != "answered" or exchange.status != 200:
         return True
     answer = exchange.answer()
     return exchange.response is None or exchange.response.cut or not isinstance(answer, dict) or says_error(answer)

@@ -104,7 +104,7 @@ MONEY_CODES: dict[str, Code] = {
         6, "cost", "match", "info", "none", "rows that could be ours and fit no exchange, or more than one", "n",
     ),
     "billing.gated_at_till": code(
-        6, "cost", "inconclusive", "info", "none", "a reserve was refused before any upstream call; says which price it leaked",
-        "needed", "per_mtok",
+        6, "cost", "inconclusive", "info", "none", "a reserve was refused before any upstream call; says which ratio it leaked",
+        "needed", "per_mtok", "ratio",
     ),
 }  # fmt: skip

@@ -30,6 +30,7 @@ from relay_audit.plan import combinations
 from relay_audit.probe import GENERATORS, VALUES, Probe
 from relay_audit.report_shape import ReportShape
 from relay_audit.resources import checkout
+from relay_audit.roads import all_roads, roads_markdown
 from relay_audit.wording import Wordlists
 
 DIALECT = "https://json-schema.org/draft/2020-12/schema"
@@ -118,6 +119,21 @@ def exit_codes_markdown() -> str:
     )  # fmt: skip
 
 
+def model_roads_markdown() -> str:
+    """What can tell each known model from its siblings, on the day of the newest fact about models."""
+    packs, knowledge = load_packs(), load_knowledge()
+    day = max(row.observed for row in knowledge.models)
+    return "\n".join(
+        ["# Roads to a model's name", "",
+         f"Generated from `probes/` and `known_fingerprints/` as of {day}; `relay-audit fingerprints roads` prints today's.", "",
+         "A road in the second column ends in the model's own name: where a relay lets it through and it agrees, that is",
+         "`model.matches`. The next three are signs: they exclude the siblings named and confirm nobody. Whoever stands in the",
+         "last column is not told from the model as long as no name comes through. Without a name the model is",
+         "`model.not_verifiable`, never a pass. Whatever the model, a relay's own header or log may admit another one.", "",
+         roads_markdown(all_roads(packs.dialects, packs.probes, knowledge, day))]
+    )  # fmt: skip
+
+
 def documents() -> dict[str, str]:
     """Path in the repository → what the file has to hold."""
     return {
@@ -128,6 +144,7 @@ def documents() -> dict[str, str]:
         "docs/finding_codes.md": codes_markdown(),
         "docs/exit_codes.md": exit_codes_markdown(),
         "docs/events.md": events_markdown(),
+        "docs/model_roads.md": model_roads_markdown(),
         "probes/README.md": _with_part("probes/README.md", probes_markdown()),
         "known_fingerprints/README.md": _with_part("known_fingerprints/README.md", fingerprints_markdown()),
     }

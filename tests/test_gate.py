@@ -7,7 +7,7 @@ from decimal import Decimal
 import pytest
 
 from relay_audit.exchange import Exchange
-from relay_audit.gate import EXHAUSTED, GATED, GO, after_refusal, breaker, failed, next_send
+from relay_audit.gate import EXHAUSTED, GATED, GO, after_refusal, breaker, failed, next_send, was_answered
 from relay_audit.ledger import Ledger
 from relay_audit.quote import Line, StepPrice
 from tests.assess.evidence_builders import answered, at, lost
@@ -142,6 +142,7 @@ def test_the_breaker_speaks_before_the_money():
         (answered(1, "s", "", moment=at(1)), True),
         (answered(1, "s", "[1]", moment=at(1)), True),
         (answered(1, "s", {"id": "m"}, moment=at(1), cut=True), True),
+        (answered(1, "s", {"error": {"message": "no channel"}}, moment=at(1)), True),
     ],
 )
 def test_what_counts_as_a_failure(exchange, is_failure):
@@ -162,3 +163,23 @@ def test_what_counts_as_a_failure(exchange, is_failure):
 def test_a_stage_of_refusals_goes_on_while_the_books_can_be_read(accepted, charged, says):
     decision = after_refusal(accepted, None if charged is None else Decimal(charged), STEP)
     assert (decision.go, decision.reason) == (says is None, says)
+
+
+@pytest.mark.parametrize(
+    ("exchange", "taken"),
+    [
+        (good(), True),
+        (answered(1, "s", {"error": {"message": "no channel"}}, moment=at(1)), False),
+        (refused(status=400), False),
+        (refused(status=201), False),
+        (lost(1, "s"), False),
+    ],
+)
+def test_an_answer_with_an_error_in_it_was_not_taken(exchange, taken):
+    assert was_answered(exchange) is taken
+
+
+def test_what_never_came_back_mentions_nothing():
+    """A status without a body can only be one that was never read: no word of an empty balance stands in it."""
+    silent = refused(1, 403, "quota_exhausted").model_copy(update={"response": None})
+    assert reason(spent(), silent) is None

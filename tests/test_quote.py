@@ -384,6 +384,87 @@ def test_each_lane_of_refusals_may_stand_open_with_one_answer():
     assert line.dearest == sum(quote.price_of(name).at_most for name in ("y", "z"))
 
 
+# What an approval holds for
+
+FREE_INPUT = unit("0", "10")
+TIGHT = Bound(input_tokens=1, output_tokens=16, expected_output_tokens=8)
+
+
+def test_a_quote_covers_itself_and_what_is_cheaper_line_by_line():
+    one, two = sent("one"), sent("two", probe="b/p")
+    whole = quote_of(one, two)
+    assert whole.covers(whole)
+    assert whole.covers(quote_of(one))
+    assert whole.covers(quote_of(one, two, price=unit("1.99")))
+    assert not quote_of(one).covers(whole), "a line that was never approved"
+    assert not whole.covers(quote_of(one, two, price=unit("2.01")))
+    assert not whole.covers(quote_of(one, two, seed=2)), "other texts"
+    assert not whole.covers(whole.model_copy(update={"currency": "CNY"}))
+
+
+def test_a_quote_covers_no_other_with_a_line_that_rose():
+    """Cheaper as a whole is not enough: each line was approved for itself."""
+    two, cheap = (sent("two", probe="b/p", stage="batch", bound=bound) for bound in (None, TIGHT))
+    dear = sent("one", bound=Bound(input_tokens=10_001, output_tokens=16, expected_output_tokens=8))
+    approved, other = quote_of(sent("one"), two), quote_of(dear, cheap)
+    assert other.at_most < approved.at_most
+    assert not approved.covers(other)
+
+
+def test_a_quote_covers_no_other_that_is_dearer_as_a_whole():
+    """The same lines in stages of their own: the dearest of each counts, no longer one for all."""
+    one, two = sent("one"), sent("two", probe="b/p")
+    apart = quote_of(one, sent("two", probe="b/p", stage="batch"))
+    assert apart.at_most > quote_of(one, two).at_most
+    assert not quote_of(one, two).covers(apart)
+    assert apart.covers(quote_of(one, two))
+
+
+# Bodies that ask for more than one answer, or bound none
+
+
+@pytest.mark.parametrize(
+    ("n", "answers"), [(None, 1), (1, 1), (2, 2), (3, 3), (0, 1), (-2, 1), (True, 1), ("3", 1), (2.5, 1)]
+)
+def test_each_of_several_answers_has_the_whole_limit(n, answers):
+    body = sent("s").body | ({} if n is None else {"n": n})
+    assert priced(sent("s", body=body, bound=TIGHT), FREE_INPUT).at_most == answers * Decimal("0.00016")
+
+
+def test_a_body_without_a_limit_may_be_filled_to_the_largest_known():
+    step = sent("s", bound=TIGHT.model_copy(update={"output_tokens": 4096}), unbounded=True)
+    assert priced(step, FREE_INPUT, fill=8192).at_most == Decimal("0.08192")
+    assert priced(step, FREE_INPUT, fill=128).at_most == Decimal("0.04096")
+    assert priced(step, FREE_INPUT).at_most == Decimal("0.04096")
+
+
+def test_marks_for_the_cache_are_expected_at_the_dearest_input_rate():
+    marked = {"messages": [{"role": "user", "content": "x", "cache_control": {"type": "ephemeral"}}], "max_tokens": 16}
+    assert priced(sent("s", body=marked, bound=TIGHT), unit(output="0"), counted=1000).expected == Decimal("0.004")
+    assert priced(sent("s", bound=TIGHT), unit(output="0"), counted=1000).expected == Decimal("0.002")
+
+
+def test_counts_belong_to_their_own_steps():
+    quote = quote_of(sent("one"), sent("two"), counts={"one": 20})
+    assert [row.input_tokens for row in quote.steps] == [20, 30]
+    assert (quote.counted, quote.counted_in_part) == (False, True)
+    whole = quote_of(sent("one"), sent("two"), counts={"one": 20, "two": 21})
+    assert (whole.counted, whole.counted_in_part) == (True, False)
+    none = quote_of(sent("one"), counts={})
+    assert (none.counted, none.counted_in_part) == (False, False)
+
+
+def test_what_is_refused_is_not_held_to_be_counted():
+    refused = sent("two", refusal=True, stage="batch")
+    assert quote_of(sent("one"), refused, counts={"one": 20}).counted
+
+
+def test_legal_steps_beside_refusals_are_a_lane_of_their_own():
+    legal, refused = sent("one", bound=TIGHT), sent("two", request="lane", refusal=True)
+    [line] = quote_of(legal, refused).lines
+    assert line.dearest == sum(quote_of(legal, refused).price_of(name).at_most for name in ("one", "two"))
+
+
 def test_what_input_tokens_cost_at_the_quoted_price():
     assert quote_of(sent("s")).input_cost(508) == Decimal("0.001016")
     assert make_quote(plan_of([]), Prices(relay=None), {}, NOW).input_cost(508) is None

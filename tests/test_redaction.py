@@ -11,6 +11,7 @@ import pickle
 import string
 import time
 import traceback
+from decimal import Decimal
 
 import pytest
 from hypothesis import given, settings
@@ -474,3 +475,45 @@ def test_two_megabytes_take_a_moment_and_hostile_shapes_not_much_more(shape):
     cleaned = redactor.clean(raw)
     assert time.process_time() - began < 5
     assert cleaned.raw == raw
+
+
+def test_a_key_in_bytes_that_are_no_text_is_seen_in_every_plain_form():
+    """What a kept film is searched for, piece by piece as it comes."""
+    redactor = redactor_for(KEY)
+    around = bytes(range(256)) * 4
+    for form in (KEY.encode(), KEY.upper().encode(), KEY.encode("utf-16-le"), base64.b64encode(KEY.encode())):
+        assert redactor.holds_own(around + form + around)
+    assert not redactor.holds_own(around)
+    assert not redactor.holds_own(around + KEY[:6].encode() + around)
+
+
+def test_text_that_is_no_text_comes_back_as_far_as_it_goes():
+    """Half a surrogate pair is what a broken JSON string decodes to; an account may hold one too."""
+    redactor = redactor_for(KEY)
+    assert redactor.clean_text("caf\ud800é") == "caf\ud800é"
+    assert redactor.account("\ud800") != redactor.account("\ud801")
+    assert redactor.account("a\ud800").startswith("[account:")
+
+
+def test_a_key_beside_values_that_json_does_not_know():
+    """An amount and a moment are written as text where something had to be taken out, and stay themselves elsewhere."""
+    redactor = redactor_for(KEY)
+    plain = {"at": Decimal("1.50")}
+    assert redactor.clean_json(plain) is plain
+    cleaned = redactor.clean_json({"at": Decimal("1.50"), "said": KEY})
+    assert cleaned["at"] == "1.50"
+    assert KEY not in cleaned["said"]
+
+
+def test_a_secret_is_printed_in_a_column_like_any_word():
+    secret = Secret(KEY, name="K", origin="https://a.example:443")
+    assert f"{secret:>14}" == "    <secret K>"
+
+
+@pytest.mark.parametrize("first", sorted(set(FOREIGN) - {"bearer"}))
+def test_one_foreign_secret_before_another_is_named_apart(first):
+    """What one shape has claimed is no claim on what stands before or behind it."""
+    second = "aws_key" if first != "aws_key" else "jwt"
+    cleaned = redactor_for(KEY).clean(f"{FOREIGN[first]}\n{FOREIGN[second]}\n".encode())
+    assert {found.split(":")[0] for found in cleaned.foreign} == {first, second}
+    assert not shows(cleaned.raw, FOREIGN[second])

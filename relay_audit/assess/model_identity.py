@@ -8,30 +8,27 @@ nothing, and where none was, the model is `not_verifiable`, never a pass.
 from __future__ import annotations
 
 import re
-from collections import Counter
-from collections.abc import Iterable
 from decimal import Decimal
 from functools import partial
 from typing import Any, NamedTuple
 
 from relay_audit.assess.channel_signals import signatures_of
+from relay_audit.assess.model_names import commonest, names_told, relation
+from relay_audit.books import SiteFacts
 from relay_audit.bounds import percent, unseen_share
 from relay_audit.codes import finding
 from relay_audit.evidence import Evidence
-from relay_audit.exchange import Exchange, pointer
+from relay_audit.exchange import Exchange
 from relay_audit.finding import Finding
-from relay_audit.fingerprint import Knowledge, ModelFacts, canonical_model
+from relay_audit.fingerprint import Knowledge, ModelFacts
 from relay_audit.plan import Step
 from relay_audit.usage import is_generation
 from relay_audit.words import Side, money
 
-MAKERS = re.compile(
-    r"^(claude|gpt|chatgpt|o[1-9]|gemini|gemma|glm|qwen|deepseek|kimi|minimax|llama|mistral|mixtral|grok|doubao|ernie|yi|phi)"
-)
-"""A name that starts like a model's: a deployment or channel label is not evidence of anything."""
 OVERSIZE = "max_tokens_above_limit"
-NEEDED = re.compile(r"(?:需要预扣费额度|need quota)[:：]\s*[^\d]{0,4}(\d+(?:\.\d+)?)")
-"""What a refused reserve says it would have taken; the currency sign is the site's own."""
+NEEDED = re.compile(r"(?:需要预扣费额度|need quota)[:：]\s*([^\d\s]{0,4})\s*(\d+(?:\.\d+)?)")
+"""What a refused reserve says it would have taken, and in which currency; the sign is the site's own."""
+DOLLAR, YUAN = frozenset("$＄"), frozenset("¥￥")
 
 
 class Leak(NamedTuple):
@@ -46,9 +43,7 @@ class Leak(NamedTuple):
 def assess_model_identity(evidence: Evidence, knowledge: Knowledge) -> list[Finding]:
     leaks = _leaks(evidence, knowledge)
     found = [
-        *_headers(evidence, knowledge),
-        *_log(evidence, knowledge),
-        *_returned(evidence, knowledge),
+        *names_told(evidence, knowledge),
         *_leaked(leaks, evidence, knowledge),
         *_till(evidence),
     ]
@@ -72,7 +67,7 @@ def _signed_by_another(found: list[Finding], evidence: Evidence, knowledge: Know
     other = [(x, name) for x, name in signed if relation(asked, name, knowledge) == "another"]
     if not other:
         return []
-    name = _commonest(name for _, name in other)
+    name = commonest(name for _, name in other)
     told = [(f, str(f.observed.get("untrusted_model", ""))) for f in found if f.outcome == "mismatch"]
     agreeing = [f for f, other_name in told if knowledge.same_model(name, other_name)]
     if any(f.code == "model.substituted" for f in agreeing):
@@ -84,34 +79,6 @@ def _signed_by_another(found: list[Finding], evidence: Evidence, knowledge: Know
         return [speak("model.substituted", params, confidence="strong")]
     named = {"requested": asked, "untrusted_returned": name, "n": len(other), "of": len(signed)}
     return [speak("model.name_mismatch", named)]
-
-
-def relation(asked: str, other: str, knowledge: Knowledge) -> str:
-    """`same`, `another`, or `unclear` where one of the names is no model's name that anybody could tell apart.
-
-    A seller's own label (`官转-claude-sonnet-5-5`) is read as the longest model name in it; that name alone is `unclear`,
-    and a label that holds none and does not begin like one can be held against nobody.
-    """
-    if knowledge.same_model(asked, other):
-        return "same"
-    a, b = canonical_model(asked), canonical_model(other)
-    known = knowledge.model(other) is not None
-    if knowledge.model(asked) is None:
-        meant = knowledge.named_in(asked)
-        if not meant and not MAKERS.match(a):
-            return "unclear"
-        if meant and knowledge.same_model(meant, other):
-            return "unclear"
-    if not known and (a.startswith(b) or b.startswith(a)):
-        return "unclear"
-    return "another" if known or MAKERS.match(b) else "unclear"
-
-
-def _held_to(name: str, evidence: Evidence, knowledge: Knowledge) -> str:
-    """The relation of a name to what was bought: as the relay calls it, or as its maker does."""
-    target = evidence.target
-    ways = [relation(asked, name, knowledge) for asked in dict.fromkeys((target.official_model, target.model))]
-    return "same" if "same" in ways else ways[0]
 
 
 def readable(body: str) -> str:
@@ -150,7 +117,7 @@ def _leaked(leaks: list[Leak], evidence: Evidence, knowledge: Knowledge) -> list
     asked = evidence.target.official_model
     named = [leak for leak in leaks if leak.model and relation(asked, leak.model, knowledge) == "another"]
     if named:
-        name = _commonest(leak.model for leak in named)
+        name = commonest(leak.model for leak in named)
         return [
             finding("model.substituted", {"requested": asked, "untrusted_leaked": name, "road": "error_text", "n": len(named)},
                     exchanges=tuple(leak.exchange for leak in named), confidence="strong", evidence_level="observed_pattern",
@@ -257,92 +224,45 @@ def _siblings(asked: str, kept: list[str], knowledge: Knowledge) -> list[str]:
             return False
         return all(model.refuses.get(trait, True) for trait in traits)
 
-    return sorted(model.name for model in knowledge.models if alike(model))[:8]
+    return sorted(model.name for model in knowledge.models if alike(model))
 
 
 def _till(evidence: Evidence) -> list[Finding]:
-    """A reserve that the relay refused before any upstream call: no name, but the ratio it works with."""
+    """A reserve that the relay refused before any upstream call: no name, but the ratio it works with.
+
+    new-api reserves `(max(prompt, 500) + max_tokens) × model ratio × group ratio` in quota units, without the ratio of
+    the output, and says how much (source of new-api 823e2630).
+    """
     for step, exchange in _of_case(evidence, OVERSIZE):
-        match = (
-            NEEDED.search(exchange.response.body)
-            if exchange.response and exchange.response.status in (400, 403)
-            else None
-        )
+        response = exchange.response
+        match = NEEDED.search(readable(response.body)) if response and response.status in (400, 403) else None
+        price = evidence.quote.price_of(step.id) if evidence.quote else None
+        tokens = max(price.input_tokens if price else step.estimate, 500) + (step.output_limit or 0)
         if match is None:
             continue
-        tokens = max(step.estimate, 500) + (step.output_limit or 0)
-        rate = Decimal(match.group(1)) * 1_000_000 / tokens if tokens else Decimal(0)
-        params = {"needed": match.group(1), "per_mtok": money(rate.quantize(Decimal("0.0001")))}
+        needed = Decimal(match.group(2))
+        dollars = _site_dollars(match.group(1), needed, evidence.site)
+        params = {
+            "needed": match.group(2),
+            "per_mtok": money((needed * 1_000_000 / tokens).quantize(Decimal("0.0001"))),
+            "ratio": "unknown" if dollars is None else _plain(dollars * evidence.site.quota_per_unit / tokens),
+        }
         return [finding("billing.gated_at_till", params, exchanges=(exchange.id,), basis="relay_word")]
     return []
 
 
-def _headers(evidence: Evidence, knowledge: Knowledge) -> list[Finding]:
-    names = {row.model_header for row in knowledge.software if row.model_header}
-    seen = [
-        (exchange.id, header, value)
-        for exchange in evidence.answers()
-        if exchange.response
-        for header in sorted(names)
-        if (value := exchange.response.header(header))
-    ]
-    return _admission("model.relay_header_admits", [(x, v) for x, _, v in seen], evidence, knowledge,
-                      {"header": seen[0][1]} if seen else {})  # fmt: skip
+def _site_dollars(sign: str, printed: Decimal, site: SiteFacts) -> Decimal | None:
+    """What stands behind a currency sign, as site dollars; a bare number is in the site's own display unit, and another
+    sign is its custom currency. None where the site does not say what that is worth."""
+    if sign and DOLLAR.issuperset(sign):
+        return printed
+    if sign and YUAN.issuperset(sign):
+        return printed / site.usd_exchange_rate if site.usd_exchange_rate else None
+    if sign:
+        return printed / site.custom_rate if site.custom_rate else None
+    return printed / site.quota_per_unit if site.display_type in ("", "TOKENS") else site.in_dollars(printed)
 
 
-def _log(evidence: Evidence, knowledge: Knowledge) -> list[Finding]:
-    legal = {exchange.id for exchange in evidence.answers()}
-    seen = []
-    for row in evidence.own_rows():
-        said, other = row.admissions, row.other
-        upstream = said.upstream_model or other.get("upstream_model_name") or said.response_model
-        upstream = upstream or other.get("response_model")
-        if row.exchange in legal and isinstance(upstream, str) and upstream:
-            seen.append((row.exchange, upstream))
-    return _admission("model.relay_log_admits_mapping", seen, evidence, knowledge, {})
-
-
-def _admission(
-    code: str, seen: list[tuple[str, str]], evidence: Evidence, knowledge: Knowledge, extra: dict[str, str]
-) -> list[Finding]:
-    asked = evidence.target.model
-    kinds = {x: _held_to(name, evidence, knowledge) for x, name in seen}
-    other = [(x, name) for x, name in seen if kinds[x] == "another"]
-    alias = [(x, name) for x, name in seen if kinds[x] == "same" and name != asked]
-    for rows, accuses in ((other, True), (alias, False)):
-        if rows:
-            return [_one(code, rows, asked, extra, accuses=accuses)]
-    return []
-
-
-def _one(code: str, rows: list[tuple[str, str]], asked: str, extra: dict[str, str], *, accuses: bool) -> Finding:
-    name = _commonest(name for _, name in rows)
-    return finding(
-        code,
-        {"requested": asked, "untrusted_upstream": name, "n": len(rows), **extra},
-        exchanges=tuple(x for x, _ in rows),
-        outcome="mismatch" if accuses else "match",
-        severity="critical" if accuses else "info",
-        confidence="decisive" if accuses else "supporting",
-        basis="relay_word",
-        expected={"model": asked},
-        observed={"untrusted_model": name},
-    )
-
-
-def _returned(evidence: Evidence, knowledge: Knowledge) -> list[Finding]:
-    asked = evidence.target.model
-    answers = [(e.id, pointer(e.answer(), evidence.pack.answer.model)) for e in evidence.answers() if e.status == 200]
-    other = [(x, n) for x, n in answers if isinstance(n, str) and n and _held_to(n, evidence, knowledge) == "another"]
-    if not other:
-        return []
-    name = _commonest(n for _, n in other)
-    return [
-        finding("model.name_mismatch", {"requested": asked, "untrusted_returned": name, "n": len(other), "of": len(answers)},
-                exchanges=tuple(x for x, _ in other), basis="relay_word", expected={"model": asked},
-                observed={"untrusted_model": name})
-    ]  # fmt: skip
-
-
-def _commonest(names: Iterable[str]) -> str:
-    return Counter(names).most_common(1)[0][0]
+def _plain(ratio: Decimal) -> str:
+    """Four decimals: what a refusal's six leave of a reserve for 128,000 tokens."""
+    return f"{ratio.quantize(Decimal('0.0001')).normalize():f}"

@@ -15,6 +15,7 @@ from relay_audit.cli import options
 from relay_audit.cli.console import emit, language, say
 from relay_audit.errors import UsageError
 from relay_audit.fingerprint import Known
+from relay_audit.roads import all_roads, roads_markdown
 
 probes = typer.Typer(
     help="What is sent in your name.", no_args_is_help=True, add_completion=False, rich_markup_mode=None
@@ -114,6 +115,24 @@ def check_fingerprints(knowledge: options.KnowledgeDir = None, json: options.Jso
     """Load every file; exit 2 names the first fault."""
     number = sum(1 for _ in _facts(knowledge))
     emit({"ok": True, "facts": number}) if json else say(f"ok: {number} facts", sys.stdout)
+
+
+@fingerprints.command(name="roads")
+def show_roads(
+    model: Annotated[str, typer.Argument(metavar="[MODEL]", help="Every known model without it.")] = "",
+    packs: options.PacksDir = None,
+    knowledge: options.KnowledgeDir = None,
+    json: options.Json = False,
+) -> None:
+    """By which roads a model can be told from its siblings; where none ends in its name it stays not verifiable."""
+    loaded, known = load_packs(packs), load_knowledge(knowledge)
+    rows = all_roads(loaded.dialects, loaded.probes, known, dt.datetime.now(dt.UTC).date(), model)
+    if not rows:
+        raise UsageError(f"no vendor's model {model[:60]!r} is known", next_step="relay-audit fingerprints roads")
+    if json:
+        emit({"roads": [row.plain() for row in rows]})
+    else:
+        say(roads_markdown(rows), sys.stdout)
 
 
 def _facts(extra: Path | None) -> Iterator[tuple[str, Known]]:

@@ -37,26 +37,12 @@ def read_usage(asked: tuple[Asked, ...], site: SiteFacts, when: When) -> UsageRe
         when=when,
         state="read",
         printed=printed,
-        dollars=in_dollars(printed, site),
+        dollars=site.in_dollars(printed),
         limit=limit,
-        limit_dollars=None if limit is None else in_dollars(limit, site),
+        limit_dollars=None if limit is None else site.in_dollars(limit),
         unlimited=limit is not None and limit >= UNLIMITED,
         display_type=site.display_type,
     )
-
-
-def in_dollars(printed: Decimal, site: SiteFacts) -> Decimal | None:
-    """An amount in the site's display unit as site dollars; None where the unit cannot be told. An old site says only
-    whether it shows a currency at all: then dollars, else quota units. A site that says nothing is taken at the word of
-    the page it imitates, which is in dollars."""
-    rate = {"USD": Decimal(1), "CNY": site.usd_exchange_rate, "CUSTOM": site.custom_rate}
-    if site.display_type in rate:
-        factor = rate[site.display_type]
-        return printed / factor if factor else None
-    if site.display_type == "TOKENS" or site.display_in_currency is False:
-        return printed / site.quota_per_unit
-    nothing_said = not site.display_type and site.display_in_currency is None
-    return printed if site.display_in_currency or nothing_said else None
 
 
 def _limit(asked: tuple[Asked, ...]) -> Decimal | None:

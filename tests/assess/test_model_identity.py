@@ -2,12 +2,28 @@
 
 from __future__ import annotations
 
+from decimal import Decimal
+
 import pytest
 
-from relay_audit.assess.model_identity import assess_model_identity, relation
+from relay_audit.assess.model_identity import assess_model_identity
+from relay_audit.assess.model_names import relation
 from relay_audit.books import LogReading, LogRow
 from relay_audit.evidence import Evidence
-from tests.assess.evidence_builders import KNOWLEDGE, MODEL, START, answered, at, codes, only, run_of, step_named
+from relay_audit.quote import Prices, StepPrice, make_quote
+from relay_audit.target import Claim
+from tests.assess.evidence_builders import (
+    KNOWLEDGE,
+    MODEL,
+    START,
+    answered,
+    at,
+    codes,
+    minted,
+    only,
+    run_of,
+    step_named,
+)
 
 
 def run(
@@ -153,6 +169,52 @@ def test_dates_prefixes_and_labels_are_no_difference(name):
     assert assess_model_identity(run(model=name), KNOWLEDGE) == []
 
 
+@pytest.mark.parametrize("name", ["QZ-9", "qz-9-20261001", "vendor/qz-9", "qz9:latest", "nova-lite-2"])
+def test_a_returned_name_that_nobody_knows_is_low(name):
+    found = only(assess_model_identity(run(model=[MODEL, name, name]), KNOWLEDGE))
+    assert (found.code, found.severity, found.accusation) == ("model.name_mismatch", "low", False)
+    assert found.params == {"requested": MODEL, "untrusted_returned": name, "n": 2, "of": 3}
+    assert found.exchanges == ("X0002", "X0003")
+
+
+def test_a_known_other_name_outweighs_one_that_nobody_knows():
+    found = only(assess_model_identity(run(model=["QZ-9", "glm-4.7"]), KNOWLEDGE))
+    assert (found.params["untrusted_returned"], found.exchanges) == ("glm-4.7", ("X0002",))
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "Claude-Sonnet-5-5", "CLAUDE-SONNET-5.5", "anthropic/claude-sonnet-5-5-20260928", "eu.anthropic.claude-sonnet-5-5-v1:0",
+        "sonnet-5.5", "my.sonnet55", "team-claude", "azure-prod-3", "prod", "eastus2-gpt", "官转1", "channel 7", "[特价]qz", "12",
+        "arn:aws:bedrock:us-east-1:123456789012:application-inference-profile/a1b2c3d4e5f6", "ep-20261001123456-abcde",
+        "projects/1/locations/l/endpoints/2", "9f8e7d6c5b4a", "Default",
+    ],
+)  # fmt: skip
+def test_an_alias_a_deployment_or_a_label_is_no_difference(name):
+    assert assess_model_identity(run(model=name), KNOWLEDGE) == []
+
+
+@pytest.mark.parametrize("channel", ["azure", "aws", "vertex"])
+def test_whoever_rents_from_a_cloud_names_it_as_he_likes(channel):
+    """Declared, or shown by the cloud's own headers."""
+    whole = run(model="qz-9")
+    declared = whole.target.model_copy(update={"claim": Claim(channel=channel)})
+    assert assess_model_identity(whole.model_copy(update={"target": declared}), KNOWLEDGE) == []
+    marks = {
+        "azure": ("", (("apim-request-id", "x"),)),
+        "aws": ("", (("x-amzn-requestid", "0b7a"), ("x-amzn-bedrock-input-token-count", "3"))),
+        "vertex": (f"msg_vrtx_01{minted(START)}", ()),
+    }
+    number, headers = marks[channel]
+    seen = answered(1, "s0", {"id": number, "model": "qz-9"}, moment=START, headers=headers)
+    assert assess_model_identity(whole.model_copy(update={"exchanges": (seen,)}), KNOWLEDGE) == []
+
+
+def test_a_seller_s_own_name_for_the_line_is_held_against_no_unknown_one():
+    assert assess_model_identity(run(asked="cc-max-55", model="QZ-9"), KNOWLEDGE) == []
+
+
 def test_a_returned_name_that_is_no_text_is_none():
     whole = run()
     odd = answered(1, "s0", {"model": 5}, moment=START)
@@ -170,3 +232,57 @@ def test_a_label_of_the_seller_s_own_is_held_to_the_name_its_maker_gives() -> No
     swapped = run(asked="cc-max-55", model="cc-max-55", log=({"upstream_model_name": "claude-haiku-4-5"},) * 3)
     named = swapped.model_copy(update={"target": swapped.target.model_copy(update={"official_model": MODEL})})
     assert "model.relay_log_admits_mapping" in codes(assess_model_identity(named, KNOWLEDGE))
+
+
+def till(text: str, *, status: int = 403, **site: object) -> Evidence:
+    """One oversized limit of 128,001, refused before any upstream call."""
+    step = step_named("s").model_copy(
+        update={"case": "max_tokens_above_limit", "output_limit": 128_001, "estimate": 20}
+    )
+    told = answered(1, "s", {"error": {"message": text}}, moment=START, status=status)
+    whole = run_of([told], [step], model=MODEL)
+    return whole.model_copy(update={"site": whole.site.model_copy(update=site)})
+
+
+@pytest.mark.parametrize(
+    ("needed", "site", "ratio", "per_mtok"),
+    [
+        ("＄0.257002", {}, "1", "2"),
+        ("$0.077101", {}, "0.3", "0.6"),
+        ("¥1.876115", {"usd_exchange_rate": Decimal("7.3")}, "1", "14.6"),
+        ("¥1.876115", {}, "unknown", "14.6"),
+        ("128501", {}, "1", "1000000"),
+        ("64250", {"display_type": "TOKENS"}, "0.5", "499996.109"),
+        ("0.514004", {"display_type": "USD"}, "2", "4"),
+        ("₿2.57002", {"custom_rate": Decimal(10)}, "1", "20"),
+        ("₿2.57002", {}, "unknown", "20"),
+        ("＄0.128501", {"quota_per_unit": 1_000_000}, "1", "1"),
+    ],
+)
+def test_a_refused_reserve_says_which_ratio_it_works_with(needed, site, ratio, per_mtok):
+    text = f"预扣费额度失败, 用户剩余额度: ＄0.100000, 需要预扣费额度: {needed}"
+    found = next(f for f in assess_model_identity(till(text, **site), KNOWLEDGE) if f.code == "billing.gated_at_till")
+    assert (found.params["ratio"], found.params["per_mtok"]) == (ratio, per_mtok)
+    assert (found.outcome, found.severity, found.exchanges, found.basis) == (
+        "inconclusive",
+        "info",
+        ("X0001",),
+        "relay_word",
+    )
+
+
+@pytest.mark.parametrize(
+    ("text", "status"),
+    [("insufficient quota", 403), ("用户剩余额度: ＄0.1", 403), ("需要预扣费额度: ＄0.257002", 500), ("需要预扣费额度: ＄0.257002", 200)],
+)  # fmt: skip
+def test_no_other_refusal_leaks_a_ratio(text, status):
+    assert "billing.gated_at_till" not in codes(assess_model_identity(till(text, status=status), KNOWLEDGE))
+
+
+def test_the_reserve_counts_the_prompt_that_was_quoted():
+    whole = till("need quota: ＄0.258002")
+    price = StepPrice(step="s", input_tokens=1_000, expected=Decimal(0), at_most=Decimal(0), hold=Decimal(0))
+    quote = make_quote(whole.plan.model_copy(update={"steps": ()}), Prices(relay=None), {}, START)
+    whole = whole.model_copy(update={"quote": quote.model_copy(update={"steps": (price,)})})
+    found = next(f for f in assess_model_identity(whole, KNOWLEDGE) if f.code == "billing.gated_at_till")
+    assert found.params == {"needed": "0.258002", "per_mtok": "2", "ratio": "1"}

@@ -542,6 +542,7 @@ SAMPLE_VALUES: dict[str, Any] = {
     "fits": ["claude-sonnet-4-5"],
     "needed": "0.257",
     "per_mtok": "2",
+    "ratio": "0.3",
 }
 """A value for every parameter that any code has."""
 
