@@ -47,6 +47,8 @@ class Difference:
     facts: list[Fact] = field(default_factory=list)
     files: list[str] = field(default_factory=list)
     """Knowledge files that are not the same in both runs."""
+    judged: tuple[Judgement, Judgement] | None = None
+    """Both runs as they stand, the earlier one first."""
 
     @property
     def relay_changed(self) -> bool:
@@ -59,6 +61,7 @@ def difference(older: Store, newer: Store, only: tuple[Finding, ...] = ()) -> Di
     one, two = replay(older), replay(newer)
     result = Difference(older.run_id, newer.run_id, facts=_facts(one, two), files=changed_files(one.files, two.files))
     then, now = judge(older), judge(newer)
+    result.judged = (then, now)
     left = _ours(one, two, then, result)
     last = now if evidence_withheld(two) else judged_again(two, archived_library(two))
     result.changes += _kept(changes_between(now.findings, last.findings), "tool", "program_version")

@@ -219,6 +219,12 @@ def test_the_commands_speak_both_languages(before, tmp_path, monkeypatch):
     for lang, word in (("zh-CN", "中转站变了"), ("en", "The relay changed")):
         assert word in CliRunner().invoke(app, ["diff", *paths, "--lang", lang]).stdout
     row = json.loads(CliRunner().invoke(app, ["diff", *paths, "--json"]).stdout)
+    assert json.loads(CliRunner().invoke(app, ["diff", *paths, "--format", "json"]).stdout) == row
+    page = Path(paths[0]).parent / "changed.html"
+    assert CliRunner().invoke(app, ["diff", *paths, "--lang", "en", "--format", "html", "-o", str(page)]).exit_code == 0
+    assert "508 more input tokens" in page.read_text(encoding="utf-8")
+    assert page.stat().st_mode & 0o777 == 0o600
+    assert "no such form" in str(CliRunner().invoke(app, ["diff", *paths, "--format", "pdf"]).exception)
     assert row["relay_changed"]
     monkeypatch.setenv("RELAY_AUDIT_RUNS", str(Path(paths[0]).parent))
     told = json.loads(CliRunner().invoke(app, ["history", "line-under-test", "--json"]).stdout)

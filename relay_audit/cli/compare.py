@@ -13,8 +13,8 @@ import typer
 from relay_audit import audit
 from relay_audit.change import Change
 from relay_audit.cli import options
-from relay_audit.cli.console import emit, language, say
-from relay_audit.cli.opening import opened
+from relay_audit.cli.console import emit, language, line_of_json, say
+from relay_audit.cli.opening import opened, write_paper
 from relay_audit.cli.terminal import coloured, summary
 from relay_audit.clock import SystemClock
 from relay_audit.difference import ACCEPT, Difference, by_knowledge, changed_files, difference
@@ -26,8 +26,10 @@ from relay_audit.line_history import LineRun, history_of
 from relay_audit.recorder import Recorder
 from relay_audit.replay import replay
 from relay_audit.reply_file import cleaned, read_replies
+from relay_audit.report.as_difference import Compared, difference_page
 from relay_audit.report.as_json import summary_json
 from relay_audit.report.catalogue import Catalogue
+from relay_audit.report.leakguard import check
 from relay_audit.report.phrases import Phrases
 from relay_audit.report.untrusted import show
 from relay_audit.store import Store, run_lock
@@ -35,20 +37,33 @@ from relay_audit.words import Lang
 from relay_audit.workspace import workspace
 
 SHOWN_IDS = 6
+DIFFERENCES = ("text", "html", "md", "json")
 Other = Annotated[str, typer.Argument(metavar="RUN", help="The later run.")]
 
 
 def diff(
     older: Annotated[str, typer.Argument(metavar="RUN", help="The earlier run.")],
     newer: Other,
+    form: Annotated[str, typer.Option("--format", metavar="|".join(DIFFERENCES))] = "text",
     lang: options.LangOption = None,
+    output: Annotated[Path | None, typer.Option("-o", "--output", metavar="FILE", show_default=False)] = None,
     json: options.Json = False,
 ) -> None:
     """What changed between two runs, and whose change each is: relay, official side, knowledge, prices, tool, plan, noise."""
+    form = "json" if json else form
+    if form not in DIFFERENCES:
+        raise UsageError("no such form here", next_step=f"--format {'|'.join(DIFFERENCES)}")
+    chosen = language(lang, os.environ)
     with opened(older) as one, opened(newer) as two:
         found = difference(one, two)
-    chosen = language(lang, os.environ)
-    emit(difference_object(found, chosen)) if json else say("\n".join(difference_lines(found, chosen)), sys.stdout)
+        raw = difference_bytes(found, form, chosen)
+        for store in (one, two):
+            check(raw, "internal", (), own_keys(replay(store), os.environ), output.name if output else "")
+    if output is None:
+        say(raw.decode().rstrip("\n"), sys.stdout)
+        return
+    write_paper(output, raw)
+    say(str(output))
 
 
 def history(
@@ -134,6 +149,17 @@ def _short(judgement: Judgement, words: Catalogue) -> dict[str, Any]:
         judgement.evidence, judgement.findings, judgement.coverage, judgement.verdict, True, words,
         knowledge_digest=judgement.knowledge_digest,
     )  # fmt: skip
+
+
+def difference_bytes(found: Difference, form: str, lang: Lang) -> bytes:
+    """Both runs side by side (`html`, `md`), one JSON object, or lines for a terminal."""
+    if form == "text":
+        return "\n".join(difference_lines(found, lang)).encode()
+    if form == "json" or found.judged is None:
+        return line_of_json(difference_object(found, lang)).encode()
+    facts = [(fact.name, fact.before, fact.after) for fact in found.facts]
+    compared = Compared(*found.judged, found.changes, facts, found.files, found.relay_changed, ACCEPT)
+    return difference_page(compared, "md" if form == "md" else "html", Catalogue.load(lang))
 
 
 def difference_object(found: Difference, lang: Lang) -> dict[str, Any]:

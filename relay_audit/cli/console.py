@@ -43,8 +43,12 @@ def say(text: str, stream: TextIO | None = None) -> None:
 
 def emit(value: Mapping[str, Any]) -> None:
     """One JSON object on stdout, one line, readable by any console."""
+    say(line_of_json(value), sys.stdout)
+
+
+def line_of_json(value: Mapping[str, Any]) -> str:
     utf8 = (sys.stdout.encoding or "").lower().replace("-", "") == "utf8"
-    say(json.dumps(value, ensure_ascii=not utf8, default=_plain), sys.stdout)
+    return json.dumps(value, ensure_ascii=not utf8, default=_plain)
 
 
 def _plain(value: object) -> str:

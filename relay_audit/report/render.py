@@ -92,7 +92,7 @@ def render(
             "whose": whose,
             "version": evidence.tool_version,
         }
-    return _environment(suffix).get_template(f"{name}.{suffix}.j2").render(context, page_lang=page_lang(lang)).encode()
+    return environment(suffix).get_template(f"{name}.{suffix}.j2").render(context, page_lang=page_lang(lang)).encode()
 
 
 def terms_for(evidence: Evidence, knowledge: Knowledge) -> Terms:
@@ -119,8 +119,9 @@ def _properties(evidence: Evidence, audience: Audience) -> dict[str, str]:
 
 
 @cache
-def _environment(suffix: str) -> Environment:
-    """HTML is escaped by the engine; Markdown by `finalize`, which sees every value that a template prints."""
+def environment(suffix: str) -> Environment:
+    """The templates of one suffix. HTML is escaped by the engine; Markdown by `finalize`, which sees every value that a
+    template prints."""
     plain = suffix == "md"
     made = Environment(
         loader=FunctionLoader(_source),

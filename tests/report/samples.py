@@ -9,17 +9,20 @@ from decimal import Decimal
 from typing import Any
 
 from relay_audit.books import LogReading, LogRow, SiteFacts
+from relay_audit.change import Change, changes_between
 from relay_audit.codes import CODES, finding
 from relay_audit.evidence import ApprovalFacts, Evidence, TargetFacts
 from relay_audit.exchange import Connection, Exchange, Request, Response
 from relay_audit.finding import Coverage, Finding
 from relay_audit.fingerprint import Knowledge, Setting, TokenBaseline, VerdictRule
+from relay_audit.judgement import Judgement
 from relay_audit.ledger import Ledger
 from relay_audit.marks import IdShape
 from relay_audit.pack import AnswerPointers, Counter, Pack, UsagePointers
 from relay_audit.plan import Plan, Step
 from relay_audit.probe import Bound
 from relay_audit.quote import Prices, Quote, UnitPrice, make_quote
+from relay_audit.report.as_difference import Compared
 from relay_audit.target import Claim
 from relay_audit.verdict import Verdict, decide, number
 from relay_audit.words import Bilingual
@@ -557,3 +560,26 @@ def of_every_code(run: Evidence) -> tuple[Finding, ...]:
 
 def judged(run: Evidence, findings: tuple[Finding, ...], coverage: tuple[Coverage, ...] = COVERAGE) -> Verdict:
     return decide(run, findings, coverage, RULES)
+
+
+def compared() -> Compared:
+    """An honest run and one of every code, as two runs of one line; hostile text in the later one; every cause once."""
+    one, two = evidence(), evidence(text=HOSTILE)
+    before, after = honest_findings(one), of_every_code(two)
+    causes = ("relay", "official", "knowledge", "prices", "tool", "plan", "noise")
+    whys = ("relay_answers_otherwise", "official_basis", "knowledge_files", "price_table", "program_version", "not_asked",
+            "how_it_went")  # fmt: skip
+    changes = [
+        change.model_copy(update={"cause": causes[n % 7], "why": whys[n % 7]})
+        for n, change in enumerate(changes_between(before, after))
+    ]
+    price = {"before": "3 / 15", "after": "4 / 15", "before_source": "list", "after_source": "list"}
+    changes.append(Change(kind="changed", code="quote.price", check=6, cause="prices", why="price_table", params=price))
+    facts = [("relay leaf_sha256", "ab" * 32, "cd" * 32), ("library c2pa-python", "0.36.0", "0.37.0")]
+    judgements = [
+        Judgement(evidence=run, findings=found, coverage=COVERAGE, verdict=judged(run, found), knowledge_digest="",
+                  knowledge=KNOWLEDGE)
+        for run, found in ((one, before), (two, after))
+    ]  # fmt: skip
+    return Compared(judgements[0], judgements[1], changes, facts, ["known_fingerprints/models.toml"], True,
+                    {"prices": "relay-audit quote TARGET", "knowledge": "relay-audit assess {older} --knowledge current"})  # fmt: skip

@@ -17,6 +17,8 @@ import pytest
 
 from relay_audit.errors import LeakRefused
 from relay_audit.lines_file import Line
+from relay_audit.report.as_difference import difference_page
+from relay_audit.report.catalogue import Catalogue
 from relay_audit.report.edition import Edition, Inside
 from relay_audit.report.leakguard import check
 from relay_audit.report.printed import pdf, png, readable
@@ -115,10 +117,22 @@ def test_nothing_overflows_and_the_cards_stand_above_the_fold(tmp_path: Path, la
             assert int(found[1]) <= 800
 
 
-@pytest.mark.parametrize("audience", AUDIENCES)
+@pytest.mark.parametrize("width", [360, 1280])
+@pytest.mark.parametrize("lang", LANGS)
+def test_two_runs_side_by_side_do_not_overflow_either(tmp_path: Path, lang, width: int) -> None:
+    page = saved(tmp_path, difference_page(samples.compared(), "html", Catalogue.load(lang)))
+    outer = saved(tmp_path, MEASURE.format(page=page.name, width=width).encode(), "measure.html")
+    dom = chromium("--allow-file-access-from-files", "--window-size=1400,1000", "--dump-dom", outer.as_uri()).stdout
+    assert re.findall(r"wide=(\d+)", dom) == [str(width)]
+
+
+@pytest.mark.parametrize("audience", [*AUDIENCES, "diff"])
 @pytest.mark.parametrize("lang", LANGS)
 def test_the_console_stays_silent_and_axe_finds_nothing(tmp_path: Path, lang, audience) -> None:
-    raw = page_of(audience, lang, samples.of_every_code, LONGEST, WITHDRAWN)
+    if audience == "diff":
+        raw = difference_page(samples.compared(), "html", Catalogue.load(lang))
+    else:
+        raw = page_of(audience, lang, samples.of_every_code, LONGEST, WITHDRAWN)
     page = saved(tmp_path, raw)
     said = chromium("--enable-logging=stderr", "--v=0", "--dump-dom", page.as_uri()).stderr
     assert "CONSOLE" not in said
