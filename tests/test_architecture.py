@@ -6,6 +6,7 @@ import ast
 import re
 import statistics
 import sys
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -29,6 +30,7 @@ def block(heading: str) -> list[list[str]]:
     return [line.split() for line in fenced[1].splitlines() if line.strip()]
 
 
+@cache
 def imports(name: str) -> set[str]:
     """Full names of what a module imports; of our own, the module and not what is taken out of it."""
     found: set[str] = set()
@@ -44,6 +46,7 @@ def imports(name: str) -> set[str]:
     return found
 
 
+@cache
 def ours(name: str) -> set[str]:
     return {other for other in imports(name) if other in FILES and other not in ("relay_audit", name)}
 
