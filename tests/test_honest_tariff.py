@@ -7,6 +7,7 @@ import os
 import tempfile
 from decimal import Decimal
 from pathlib import Path
+from typing import Literal
 
 import pytest
 from hypothesis import HealthCheck, given, settings
@@ -59,11 +60,25 @@ def test_no_charge_of_an_honest_tariff_is_above_its_at_most(
     assert not [f.code for f in done.judgement.findings if f.check == 6 and f.above_info]
 
 
-def within_the_ceiling(seed: int, factor: int, hidden: int) -> None:
-    """Each intent is looked at with what was known when it was written."""
+@settings(max_examples=RUNS // 4, deadline=None, suppress_health_check=list(HealthCheck))
+@given(
+    seed=st.integers(0, 10**6),
+    factor=st.sampled_from([1, 2, 3, 5, 10, 30, 100, 1000]),
+    hidden=st.sampled_from([0, 100, 508, 4380]),
+    log=st.sampled_from(["on", "late", "off"]),
+)
+def test_with_any_relay_nothing_leaves_that_could_pass_the_ceiling(
+    seed: int, factor: int, hidden: int, log: Literal["on", "late", "off"]
+) -> None:
+    """Each intent is looked at with what was known when it was written; and what the relay really took, whatever the
+    ledger knows of it, passed the ceiling by the one step in flight at most."""
     with tempfile.TemporaryDirectory(dir=os.environ.get("TMPDIR") or None) as home:
-        done = in_process(scenario(Knobs(charge_factor=factor, hidden=hidden)), seed, Path(home), **QUICK)
+        done = in_process(scenario(Knobs(charge_factor=factor, hidden=hidden, log=log)), seed, Path(home), **QUICK)
         assert done.recorder is not None
+        assert done.judgement is not None
+        evidence = done.judgement.evidence
+        taken = [e.charge * factor for e in evidence.generations() if e.charge]
+        assert sum(taken[:-1], Decimal(0)) <= evidence.ledger.ceiling, "more than the last step passed the ceiling"
         store = Store.open(done.recorder.store.path)
         sends, passed = _gate_at_each_send(store)
         store.close()
