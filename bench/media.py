@@ -2,7 +2,7 @@
 
 `python -m bench.media [--json] [--megabytes N]`. Needs the extra `media`; signs the film while it runs, keeps nothing.
 Hash and read are at work at the same time, so `whole_over_bare_child` wants two cores that nobody else uses: with a load
-above 1 per core it is the ratio of the work, not of the time.
+above 1 per core it is the ratio of the work, not of the time. Beside other work on Linux, as root: `chrt -f 20` before it.
 """
 
 from __future__ import annotations

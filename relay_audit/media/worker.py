@@ -65,13 +65,12 @@ def main(path: Path) -> None:
         except Malformed as reason:
             tell("refused", {"reason": reason.reason})
             return
+    checking = threading.Thread(target=lambda: tell("integrity", part("native").integrity(path)))
     tell("contents", described(contents))
-    native = part("native")  # two imports at once take turns, and the slowest part would begin later
-    checking = threading.Thread(target=lambda: tell("integrity", native.integrity(path)))
     checking.start()
     tell("signer", signer(contents))
     tell("mediainfo", told_by_mediainfo(path))
-    tell("libraries", native.libraries() | part("signature").versions())
+    tell("libraries", part("native").libraries() | part("signature").versions())
     checking.join()
 
 
