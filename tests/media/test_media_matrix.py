@@ -199,10 +199,10 @@ def test_stripped_of_its_credentials(world):
     assert found.findings[0].params["differs"] == ["content_credentials"]
 
 
-@pytest.mark.parametrize("year", [2028, 2031, 2060])
-def test_the_clock_past_every_certificate_accuses_nobody(world, year):
+@pytest.mark.parametrize("years", [2, 5, 34])
+def test_the_clock_past_every_certificate_accuses_nobody(world, years):
     """A file stays what it was. Pins and lists grow old and then weaken what rests on them."""
-    later = dt.date(year, 6, 1)
+    later = TODAY + dt.timedelta(days=366 * years)
     for name in ("official.mp4", "official.png", "renewed.mp4", "stranger.mp4", "plain.mp4", "stripped.mp4"):
         found = outcome(world, name, today=later)
         assert not any(f.above_info for f in found.findings), name
