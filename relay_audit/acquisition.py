@@ -77,7 +77,7 @@ class Films:
             return "tier_failed"
         reading = await self._fetch(step, spec, answer, task_id)
         self.recorder.media_reading(reading)
-        return "" if reading.file else "tier_failed"
+        return "" if reading.file and not reading.file.no_film else "tier_failed"
 
     async def _wait(self, step: Step, spec: TaskSpec, task_id: str) -> Any:  # noqa: ANN401  the task's last answer
         """Asks after the task until it has ended; None where that is not yet so. Only what is new is recorded."""

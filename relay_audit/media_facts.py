@@ -155,6 +155,11 @@ class MediaFacts(Frozen):
     libraries: dict[str, str] = Field(default_factory=dict)
     """Name → version of what read the file; a missing one is not there."""
 
+    @property
+    def no_film(self) -> bool:
+        """Whether this is surely something else: a page, an archive, a picture. What could not be read may be one."""
+        return self.refused in ("no_media", "empty_file") or self.kind in ("jpeg", "png", "webp")
+
 
 class MediaReading(Frozen):
     """What became of one delivered film: where it came from, and what was read out of it."""

@@ -242,11 +242,16 @@ def test_a_refund_in_the_balance_alone_is_not_missing(tmp_path, films):
     assert "billing.refund_missing" not in codes(judged)
 
 
-def test_a_film_that_did_not_arrive_is_owed_no_refund(tmp_path, films):
-    run = video_run("film_original", tmp_path, films)
-    run.replace = lambda method, path: httpx.Response(404) if path.startswith("/films/") else None
+@pytest.mark.parametrize("answer", [(404, b""), (200, b"<!doctype html><html>this link has expired</html>")])
+def test_a_film_that_did_not_arrive_is_owed_no_refund_and_ends_the_climb(answer, tmp_path, films):
+    """A page in the place of a film is none, whatever its status."""
+    run = video_run("film_three_tiers", tmp_path, films)
+    run.replace = lambda _, path: httpx.Response(answer[0], content=answer[1]) if path.startswith("/films/") else None
     judged = run.whole()
-    assert judged.evidence.media[0].failure == "not_delivered"
+    assert [f.params["reason"] for f in judged.findings if f.code == "media.unreadable"] == [
+        "not_delivered" if answer[0] == 404 else "no_media"
+    ]
+    assert (judged.evidence.stopped, len(run.world.orders), above_info(judged)) == ("tier_failed", 1, set())
     assert not {"billing.refund_missing", "billing.refund_open"} & codes(judged)
     assert (run.clock.now() - judged.evidence.started_at).total_seconds() < 300
 

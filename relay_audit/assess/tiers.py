@@ -109,7 +109,7 @@ def _record(evidence: Evidence, knowledge: Knowledge, step: Step) -> TierRecord:
     elif task.state == "failed":
         state = "refused" if NOT_OFFERED.search(task.reason) else "failed"
     elif media is not None:
-        state = "delivered" if media.file else "not_fetched"
+        state = "delivered" if media.file and not media.file.no_film else "not_fetched"
     rows = [row for row in evidence.own_rows() if row.exchange == order.id]
     return TierRecord(
         tier=tier,

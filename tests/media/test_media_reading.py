@@ -6,7 +6,6 @@ import io
 import json
 import os
 import struct
-import time
 import zlib
 from pathlib import Path
 
@@ -184,15 +183,13 @@ def test_depth(depth):
             list(mp4.boxes(io.BytesIO(raw), len(raw)))
 
 
-def test_80000_boxes_are_refused_sooner_than_an_honest_film_is_read(tmp_path):
+def test_80000_boxes_are_refused_before_a_native_parser_sees_them(tmp_path):
+    """How much sooner than an honest film is read: `python -m bench.media`."""
     bomb = tmp_path / "bomb.mp4"
     bomb.write_bytes(plain().read_bytes() + box(b"free") * 80_000)
-    started = time.perf_counter()
-    examine(plain())
-    honest = time.perf_counter() - started
-    started = time.perf_counter()
-    assert examine(bomb).refused == "too_many_boxes"
-    assert time.perf_counter() - started <= 3 * honest
+    facts = examine(bomb)
+    assert (facts.refused, facts.integrity.state) == ("too_many_boxes", "unreadable")
+    assert set(facts.libraries) == {"relay-audit"}, "the child loaded none"
 
 
 @pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="no pipes with names here")
