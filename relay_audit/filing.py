@@ -41,6 +41,8 @@ class Order:
     """None takes the run's own: the last issue that was recorded."""
     file_name: str = ""
     """Under which it will be written; a name may leak, too."""
+    masked: bool = False
+    """Without a stranger's words in its sentences: for a stream that a program may read."""
 
 
 def report_bytes(
@@ -63,7 +65,7 @@ def report_bytes(
     raw = render(
         evidence, judgement.findings, judgement.coverage, judgement.verdict, knowledge, audience, format_, lang,
         knowledge_digest=judgement.knowledge_digest, edition=order.edition or edition_of(history.store), inside=inside,
-        anchor=history.place,
+        anchor=history.place, masked=order.masked,
     )  # fmt: skip
     name = order.file_name or f"{audience}.{format_}"
     keys = own_keys(history, environ)

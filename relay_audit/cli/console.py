@@ -14,10 +14,13 @@ from decimal import Decimal
 from typing import Any, TextIO
 
 from relay_audit.errors import RelayAuditError
+from relay_audit.report.untrusted import show
 from relay_audit.words import Lang, money
 
 STAND_INS = {"✓": "+", "✗": "x", "✕": "x", "¥": "CNY ", "▲": "!", "…": "...", "—": "-", "–": "-", "·": "-", "“": '"', "”": '"',
              "≤": "<=", "≥": ">=", "×": "x", "→": "->", "●": "*", "○": "o", "？": "?"}  # fmt: skip
+LONGEST = 2_000
+"""Characters of one line of a message."""
 TRUTHY = ("1", "true", "yes", "on")
 
 
@@ -39,6 +42,11 @@ def prepare_streams() -> None:
 def say(text: str, stream: TextIO | None = None) -> None:
     """One block of our own text. Control characters of strangers never get here; they are shown escaped before."""
     print(text, file=stream or sys.stderr, flush=True)
+
+
+def visible(text: str) -> str:
+    """A message that may name a file, a host or an id of somebody else's: line by line, nothing in it invisible."""
+    return "\n".join(show(line, LONGEST) for line in text.split("\n"))
 
 
 def emit(value: Mapping[str, Any]) -> None:

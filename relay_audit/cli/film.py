@@ -128,7 +128,7 @@ def _worth_pinning(facts: MediaFacts, known: Knowledge, pins: tuple[Pin, ...], t
         words = Phrases(Catalogue.load("en"))
         raise UsageError(
             f"this file cannot be pinned as an original: {words.word(why)}",
-            next_step=f"relay-audit media {facts.name} says more; fetch the file again from the official API",
+            next_step="relay-audit media FILE says more; fetch the file again from the official API",
             details={"reason": why},
         )
     return integrity.state
@@ -141,7 +141,7 @@ def _exit(found: Provenance, fail_on: FailOn, *, allow_inconclusive: bool) -> in
 def _row(facts: MediaFacts, found: Provenance, lang: Lang) -> dict[str, Any]:
     signer = facts.signer
     return {
-        "file": show(facts.name),
+        "untrusted_file": show(facts.name),
         "sha256": facts.sha256,
         "size": facts.size,
         "kind": facts.kind,
@@ -167,7 +167,7 @@ def _row(facts: MediaFacts, found: Provenance, lang: Lang) -> dict[str, Any]:
 
 def _screen(facts: MediaFacts, found: Provenance, lang: Lang) -> str:
     words = Catalogue.load(lang)
-    phrases = Phrases(words)
+    phrases = Phrases(words, masked=not sys.stdout.isatty())  # a program that reads a screen obeys what it reads
     lines = [f"{show(facts.name)}  {facts.sha256[:16]}…", ""]
     lines += [_step(step, phrases, words) for step in found.steps]
     for one in number(found.findings):

@@ -80,7 +80,7 @@ def report(
                 issue(Recorder(store, SystemClock()), supersedes, because, withdraw)
         history = replay(store)
         judgement = judged_by(history, archived_library(history), rules.rules if rules else ())
-        order = Order(policy=rules, file_name=output.name if output else "")
+        order = Order(policy=rules, file_name=output.name if output else "", masked=output is None)
         raw = report_bytes(history, judgement, whom, form, chosen, os.environ, order)
         if output is not None:
             write_paper(output, raw)

@@ -46,12 +46,14 @@ class Page:
         *,
         edition: Edition | None = None,
         public: Terms | None = None,
+        masked: bool = False,
     ) -> None:
         self.evidence, self.findings, self.coverage = evidence, findings, all_checks(coverage)
         self.verdict, self.knowledge = verdict, knowledge
         self.catalogue, self.text, self.lang, self.digest = catalogue, catalogue.text, catalogue.lang, knowledge_digest
         self.edition = edition or Edition()
-        self.phrases = Phrases(catalogue, evidence.quote.currency if evidence.quote else "USD", public=public)
+        currency = evidence.quote.currency if evidence.quote else "USD"
+        self.phrases = Phrases(catalogue, currency, masked=masked, public=public)
 
     def shared(self) -> dict[str, Any]:
         facts = self.evidence.target

@@ -54,8 +54,10 @@ def render(
     edition: Edition | None = None,
     inside: Inside | None = None,
     anchor: Place | None = None,
+    masked: bool = False,
 ) -> bytes:
-    """The same inputs give the same bytes: no clock, no randomness. For `pdf` and `png` the page that is printed."""
+    """`masked` takes a stranger's words out of the sentences of a page, where a program may read it. The same inputs
+    give the same bytes: no clock, no randomness. For `pdf` and `png` the page that is printed."""
     catalogue, edition = Catalogue.load(lang), edition or Edition()
     public = terms_for(evidence, knowledge) if audience == "public" else None
     currency = evidence.quote.currency if evidence.quote else "USD"
@@ -79,7 +81,16 @@ def render(
         text = chat_text(evidence, findings, coverage, verdict, catalogue, spoken, audience, edition)
         return text.encode()
     page = Page(
-        evidence, findings, coverage, verdict, knowledge, catalogue, knowledge_digest, edition=edition, public=public
+        evidence,
+        findings,
+        coverage,
+        verdict,
+        knowledge,
+        catalogue,
+        knowledge_digest,
+        edition=edition,
+        public=public,
+        masked=masked,
     )
     context = _context(page, audience, inside or Inside())
     suffix = "md" if format == "md" else "html"
