@@ -1,4 +1,5 @@
-"""One issue per line: opened on confirmation, updated, closed by the first night that looked again and saw nothing.
+"""One issue per line: opened on confirmation, updated, closed by the first night that looked again and saw nothing; what
+comes again opens the same issue again.
 
 What is written is decided by `relay-audit` (`night.issue`); this only carries it to GitHub through `gh`, as arguments
 and standard input, never through a shell.
@@ -24,10 +25,16 @@ def carry_out(issue: dict[str, Any], line: str, call: Callable[[list[str], str],
         return
     title = f"{issue['title']} ({line})"
     found = json.loads(
-        gh(["issue", "list", "--label", LABEL, "--state", "open", "--json", "number,title", "--limit", "200"], "")
+        gh(["issue", "list", "--label", LABEL, "--state", "all", "--json", "number,title,state", "--limit", "500"], "")
         or "[]"
     )
-    number = next((str(row["number"]) for row in found if row["title"] == title), None)
+    rows = sorted((row for row in found if row["title"] == title), key=lambda row: row["state"].upper() != "OPEN")
+    number = str(rows[0]["number"]) if rows else None
+    closed = bool(rows) and rows[0]["state"].upper() != "OPEN"
+    if closed and issue["action"] == "close":
+        return
+    if closed and number is not None:
+        gh(["issue", "reopen", number], "")
     if number is None and issue["action"] != "close":
         gh(["label", "create", LABEL, "--force"], "")
         gh(["issue", "create", "--title", title, "--label", LABEL, "--body-file", "-"], issue["body"])

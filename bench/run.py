@@ -21,7 +21,8 @@ from pathlib import Path
 
 from append import append
 
-from relay_audit.cli.flow import Invocation, run_one
+from relay_audit.cli.course import run_one
+from relay_audit.cli.flow import Invocation
 from relay_audit.cli.laboratory import demo_target
 from relay_audit.clock import SystemClock
 from relay_audit.lab import Arrival, HttpAnswer, HttpRequest, Served, serve

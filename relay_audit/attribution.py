@@ -23,6 +23,8 @@ OF_THE_RUN = ("run.unstable", "run.budget_limited", "run.clock_skew", "run.uncon
 """Findings about how a run went, on networks and clocks, not about the line."""
 PUBLISHED = "GET "
 """How the source of a price begins that the relay itself publishes."""
+ANSWERED = frozenset({200, 201, 202, 400, 404, 413, 422})
+"""Statuses that answer the question itself."""
 
 Told = tuple[Cause, str]
 
@@ -118,6 +120,22 @@ def answered(evidence: Evidence, asked: set[Question]) -> bool:
     """Whether at least one of these questions got an answer here."""
     steps = [s for s in (evidence.plan.steps if evidence.plan else ()) if s.side == "relay" and _question(s) in asked]
     return any((e := evidence.of_step(step.id)) is not None and e.status is not None for step in steps)
+
+
+def probes_under(finding: Finding, evidence: Evidence) -> set[str]:
+    """The probes of the relay's requests that a finding rests on."""
+    return {probe for probe, _, _ in _questions_under(finding, evidence)}
+
+
+def answers_of(evidence: Evidence) -> dict[str, int]:
+    """Probe → how many of its requests the relay itself answered, with what was asked for or with a refusal of it. A
+    failure of the line (5xx, too many requests, a key that is not admitted) is none."""
+    found: dict[str, int] = {}
+    for step in evidence.plan.steps if evidence.plan else ():
+        exchange = evidence.of_step(step.id) if step.side == "relay" else None
+        if exchange is not None and exchange.status in ANSWERED:
+            found[step.probe] = found.get(step.probe, 0) + 1
+    return found
 
 
 def _outcome_turned(change: Change) -> bool:

@@ -6,7 +6,7 @@ import datetime as dt
 import platform
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from functools import cached_property
+from functools import cached_property, lru_cache
 from importlib import metadata
 from pathlib import Path
 
@@ -98,7 +98,13 @@ def library_from(files: dict[str, str]) -> Library:
 
 
 def _known(files: dict[str, str]) -> Library:
-    return Library(knowledge_from(_below(files, KNOWLEDGE)), files)
+    return Library(_knowledge(tuple(sorted(_below(files, KNOWLEDGE).items()))), files)
+
+
+@lru_cache(maxsize=4)
+def _knowledge(texts: tuple[tuple[str, str], ...]) -> Knowledge:
+    """The last few are kept: one invocation judges several runs by the very texts that they were planned with."""
+    return knowledge_from(dict(texts))
 
 
 def current_library(history: History) -> Library:

@@ -151,25 +151,30 @@ def test_the_summary_shows_text_as_text():
 
 
 @pytest.mark.parametrize(
-    ("action", "open_", "calls"),
+    ("action", "there", "calls"),
     [
-        ("none", [], []),
-        ("open", [], ["issue list", "label create", "issue create"]),
-        ("open", [7], ["issue list", "issue comment"]),
-        ("update", [7], ["issue list", "issue comment"]),
-        ("close", [7], ["issue list", "issue comment", "issue close"]),
-        ("close", [], ["issue list"]),
+        ("none", {}, []),
+        ("open", {}, ["issue list", "label create", "issue create"]),
+        ("open", {7: "OPEN"}, ["issue list", "issue comment 7"]),
+        ("open", {7: "CLOSED"}, ["issue list", "issue reopen 7", "issue comment 7"]),
+        ("update", {7: "CLOSED", 9: "OPEN"}, ["issue list", "issue comment 9"]),
+        ("close", {7: "OPEN"}, ["issue list", "issue comment 7", "issue close 7"]),
+        ("close", {7: "CLOSED"}, ["issue list"]),
+        ("close", {}, ["issue list"]),
     ],
 )
-def test_one_issue_per_line(action, open_, calls):
+def test_one_issue_per_line(action, there, calls):
     made: list[tuple[list[str], str]] = []
 
     def gh(words: list[str], body: str) -> str:
         made.append((words, body))
-        return json.dumps([{"number": n, "title": "t (target.toml)"} for n in open_]) if words[1] == "list" else ""
+        rows = [{"number": n, "title": "t (target.toml)", "state": state} for n, state in there.items()]
+        return json.dumps(rows) if words[1] == "list" else ""
 
     script("issue").carry_out({"action": action, "title": "t", "body": NASTY}, "target.toml", gh)
-    assert [" ".join(words[:2]) for words, _ in made] == calls
+    assert [" ".join(word for word in words[:3] if not word.startswith("-")) for words, _ in made] == [
+        f"{call} relay-audit" if call == "label create" else call for call in calls
+    ]
     assert all(NASTY not in word for words, _ in made for word in words)
 
 

@@ -20,7 +20,7 @@ import pytest
 from canary import found_in, leaks_below
 
 from relay_audit import audit, runner
-from relay_audit.cli import flow
+from relay_audit.cli import course
 from relay_audit.cli.flow import Invocation
 from relay_audit.cli.main import main
 from relay_audit.clock import SystemClock
@@ -91,7 +91,7 @@ def audit_of(tmp_path: Path, capfd: pytest.CaptureFixture[str], caplog: pytest.L
             call = invocation(served, tmp_path, clock)
             call.limits = IMPATIENT if scenario in WAITS else LIMITS
             began = time.monotonic()
-            code = flow.run_targets([target(served, profile)], call)
+            code = course.run_targets([target(served, profile)], call)
             seconds = time.monotonic() - began
             out, err = capfd.readouterr()
             if again is not None:
@@ -268,7 +268,7 @@ def test_resuming_an_ended_run_sends_nothing_and_ends_alike(scenario: str, code:
     def again(call: Invocation) -> None:
         (path,) = runs_in(call.space.audits)
         with Store.open(path) as store:
-            seen.append(flow.resume(store, replace(call, as_json=True)))
+            seen.append(course.resume(store, replace(call, as_json=True)))
 
     ended = audit_of(scenario, again=again)
     assert seen == [ended.code] == [code]

@@ -7,6 +7,7 @@ import json
 import shlex
 import sys
 import tomllib
+from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
@@ -76,11 +77,33 @@ def test_what_was_accepted_no_longer_fails_and_what_has_grown_does(command, line
     assert result["accepted"] == {"findings": [], "ended": ["tokens.constant_surplus"]}
 
 
+def test_a_new_accusation_is_tested_again_tonight_where_the_amount_covers_it(command, line, tmp_path):
+    """A run of its own, within what the night's run left of the amount; the same probes and nothing else."""
+    with serve("hidden_508", pace=0) as served:
+        whole = line(served).replace("--max-usd 1", "--max-usd 0.2 --profile quick") + " --watch watch.json"
+        code, told = command(whole)
+        night = told["night"]
+        assert (code, night["state"], night["issue"]["action"]) == (1, "confirmed", "open")
+        assert night["repeat"]["seen_again"] == ["tokens.constant_surplus"]
+        assert night["repeat"]["run"] != told["run_id"]
+        repeated = command(f"assess {night['repeat']['run']} --json")[1]
+        assert repeated["status"] == "completed"
+        assert [f["code"] for f in repeated["findings"] if f["outcome"] == "mismatch"] == ["tokens.constant_surplus"]
+        spent = [Decimal(said["money"]["charged_relay"]) for said in (told, repeated)]
+        assert Decimal(repeated["money"]["approved"]) == Decimal("0.2") - spent[0]
+        _, again = command(whole)
+        assert again["night"]["repeat"] is None  # confirmed already: nothing waits
+
+
 def test_a_new_accusation_waits_one_night_and_an_unreachable_line_three(command, line, tmp_path):
     with serve("hidden_508", pace=0) as served:
-        whole = line(served) + " --watch nights/watch.json --allow-inconclusive"
+        quick = line(served).replace("--max-usd 1", "--profile quick")
+        at_most = Decimal(command(quick)[1]["money"]["quoted_at_most"])
+        whole = f"{quick} --max-usd {at_most * Decimal('1.02'):.6f}"  # no room for a repeat
+        whole += " --watch nights/watch.json --allow-inconclusive"
         code, first = command(whole)
         assert (code, first["night"]["state"]) == (0, "unconfirmed")
+        assert first["night"]["repeat"] is None
         assert first["night"]["issue"]["action"] == "none"
         code, second = command(whole)
         assert (code, second["night"]["state"]) == (1, "confirmed")

@@ -8,7 +8,7 @@ from decimal import Decimal
 
 from relay_audit.codes import finding
 from relay_audit.finding import Finding
-from relay_audit.watch import KEPT, Morning, Seen, Watch, dearer, morning_after
+from relay_audit.watch import KEPT, Morning, Seen, Watch, dearer, morning_after, new_accusations
 
 START = dt.date(2026, 11, 1)
 
@@ -25,9 +25,14 @@ def night(
     result: bool = True,
     checks: tuple[int, ...] = (1, 2, 3, 4, 6),
     causes: Mapping[str, str] | None = None,
+    answers: Mapping[str, int] | None = None,
+    again: tuple[str, ...] = (),
 ) -> Seen:
+    """A night's run; with `answers` (probe → how many) every accusation rests on all of them."""
     date = START + dt.timedelta(days=day)
-    return Seen(date, f"run-{day}", result, accusations, checks if result else (), causes or {})
+    grounds = {f.code: dict(answers) for f in accusations} if answers else {}
+    return Seen(date, f"run-{day}", result, accusations, checks if result else (), causes or {}, answers=answers or {},
+                grounds=grounds, again=frozenset(again))  # fmt: skip
 
 
 def after(*nights: Seen) -> Morning:
@@ -103,6 +108,66 @@ def test_an_unconfirmed_sighting_keeps_the_issue_open():
     nights = [night(0, accusation()), night(1, accusation()), night(12, accusation())]
     last = after(*nights)
     assert (last.state, last.issue, last.watch.open) == ("unconfirmed", "none", ("tokens.intermittent_surplus",))
+
+
+def test_a_repeat_in_the_same_night_confirms():
+    once = after(night(0, accusation(), accusation("channel.mixed"), again=("channel.mixed",)))
+    assert (once.state, once.confirmed, once.issue) == ("confirmed", ("channel.mixed",), "open")
+    assert once.unconfirmed == ("tokens.intermittent_surplus",)
+
+
+def test_only_what_is_new_tonight_is_worth_a_repeat():
+    first = after(night(0, accusation())).watch
+    both = night(1, accusation(), accusation("channel.mixed"), accusation("channel.mismatch", "decisive"))
+    assert [f.code for f in new_accusations(first, both)] == ["channel.mixed"]
+
+
+FULL, FEW = {"token_parity": 24}, {"token_parity": 11}
+
+
+def test_a_night_with_too_few_answers_neither_clears_nor_interrupts():
+    opened = [night(0, accusation(), answers=FULL), night(1, accusation(), answers=FULL)]
+    weak = after(*opened, night(2, answers=FEW))
+    assert (weak.state, weak.issue, weak.watch.open) == ("clean", "none", ("tokens.intermittent_surplus",))
+    assert after(*opened, night(2, answers=FEW), night(3, answers=FULL)).issue == "close"
+    between = [night(0, accusation(), answers=FULL), night(1, answers=FEW), night(2, accusation(), answers=FULL)]
+    assert after(*between).state == "confirmed"
+
+
+def test_free_nights_between_paid_ones_do_not_keep_a_line_from_being_confirmed():
+    paid, free = (1, 2, 6), (1, 6)
+    nights = [night(0, accusation(), checks=paid), night(1, checks=free), night(2, accusation(), checks=paid)]
+    assert after(*nights).state == "confirmed"
+
+
+def test_a_line_that_comes_and_goes_is_confirmed_and_not_cleared_by_one_good_night():
+    bad = {0, 2, 4, 6}
+    nights = [night(day, *([accusation()] if day in bad else [])) for day in range(13)]
+    mornings = [after(*nights[: n + 1]) for n in range(13)]
+    assert [m.state for m in mornings[:5]] == ["unconfirmed", "clean", "unconfirmed", "clean", "confirmed"]
+    assert [m.issue for m in mornings if m.issue != "none"] == ["open", "update", "close"]
+    assert mornings[10].issue == "close"  # seen on 4 of 7 nights: three good ones may be chance, four are not
+
+
+def test_another_accusation_closes_nothing():
+    opened = [night(0, accusation()), night(1, accusation())]
+    last = after(*opened, night(2, accusation("channel.mixed")))
+    assert (last.state, last.issue, last.watch.open) == ("unconfirmed", "none", ("tokens.intermittent_surplus",))
+    unseen = after(*opened, night(2, accusation("channel.mismatch", "decisive"), checks=(1,)))
+    assert unseen.about == ("channel.mismatch",)
+    assert unseen.watch.open == ("channel.mismatch", "tokens.intermittent_surplus")
+
+
+def test_what_is_the_relays_stays_so_when_our_knowledge_changes():
+    opened = [night(0, accusation()), night(1, accusation())]
+    last = after(*opened, night(2, accusation(), causes={"tokens.intermittent_surplus": "knowledge"}))
+    assert (last.state, last.issue, last.others) == ("confirmed", "update", ())
+
+
+def test_whose_a_change_was_outlives_a_night_that_did_not_look():
+    ours = {"tokens.intermittent_surplus": "knowledge"}
+    nights = [night(0), night(1, accusation(), causes=ours), night(2, checks=(1,)), night(3, accusation())]
+    assert after(*nights).state == "clean"
 
 
 def test_only_the_relays_change_fails_a_night():

@@ -11,7 +11,8 @@ import typer
 from relay_audit.cli import detached, look, options, permit, retesting
 from relay_audit.cli.arguments import amount, key_from, permissions, place_of, severity, targets_from
 from relay_audit.cli.console import emit, interactive, language, say
-from relay_audit.cli.flow import Invocation, approval_needed, begun, run_targets
+from relay_audit.cli.course import run_targets
+from relay_audit.cli.flow import Invocation, approval_needed, begun
 from relay_audit.cli.nightly import Night, accepted_from
 from relay_audit.cli.opening import opened
 

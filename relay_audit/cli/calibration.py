@@ -22,13 +22,13 @@ from relay_audit.baseline_run import record_baselines
 from relay_audit.calibration import Failure, failures
 from relay_audit.cli import accept, arguments, options, screens
 from relay_audit.cli.console import emit, language, report_error, say
+from relay_audit.cli.course import go_on
 from relay_audit.cli.flow import (
     Invocation,
     approval_needed,
     approved,
     begun,
     free_of_charge,
-    go_on,
     library_for,
     send,
     started,

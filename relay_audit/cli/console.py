@@ -64,10 +64,11 @@ def _plain(value: object) -> str:
 
 
 def report_error(error: RelayAuditError, *, as_json: bool) -> None:
+    message, step = visible(error.message), visible(error.next_step)
     if as_json:
-        emit({"error": error.code, "message": error.message, "next_step": error.next_step, **error.details})
+        emit({"error": error.code, "message": message, "next_step": step, **error.details})
         return
-    say(f"relay-audit: {error.message}" + (f"\n  -> {error.next_step}" if error.next_step else ""))
+    say(f"relay-audit: {message}" + (f"\n  -> {step}" if step else ""))
 
 
 def interactive(*, as_json: bool, no_input: bool, environ: Mapping[str, str]) -> bool:

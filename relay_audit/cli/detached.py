@@ -18,7 +18,8 @@ from pathlib import Path
 from typing import Any
 
 from relay_audit.cli.console import emit, prepare_streams, report_error, say
-from relay_audit.cli.flow import Invocation, resume
+from relay_audit.cli.course import resume
+from relay_audit.cli.flow import Invocation
 from relay_audit.connect import Permissions
 from relay_audit.disk import write_durably
 from relay_audit.errors import Interrupted, RelayAuditError, Unfinished

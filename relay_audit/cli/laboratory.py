@@ -15,7 +15,8 @@ import typer
 
 from relay_audit.cli import options
 from relay_audit.cli.console import emit, language, say
-from relay_audit.cli.flow import Invocation, run_one
+from relay_audit.cli.course import run_one
+from relay_audit.cli.flow import Invocation
 from relay_audit.errors import UsageError
 from relay_audit.lab import (
     DIALECTS,

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import datetime as dt
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from decimal import Decimal
 from pathlib import Path
 from typing import Any, Literal
@@ -12,6 +13,7 @@ from pydantic import Field, ValidationError
 
 from relay_audit import __version__, audit
 from relay_audit.accepted import Accepted, accepting, read_accepted
+from relay_audit.attribution import answers_of, probes_under
 from relay_audit.audit import Judgement
 from relay_audit.clock import Clock
 from relay_audit.difference import difference
@@ -24,7 +26,7 @@ from relay_audit.report.catalogue import Catalogue
 from relay_audit.runs import locate
 from relay_audit.store import Store
 from relay_audit.target import Target
-from relay_audit.watch import Morning, Seen, Watch, dearer, morning_after
+from relay_audit.watch import Morning, Seen, Watch, dearer, morning_after, new_accusations
 from relay_audit.words import LANGS, Frozen, Lang, digest, money
 from relay_audit.workspace import Workspace
 
@@ -80,6 +82,26 @@ def accepted_of(store: Store, clock: Clock, reason: str = "", days: int = 90) ->
     )  # fmt: skip
 
 
+Causes = Callable[[str], Mapping[str, str]]
+"""Given the last night's run: whose change each code is since then."""
+
+
+def unknown(_: str) -> Mapping[str, str]:
+    """Where that run is gone nothing is known, and a change is taken for the relay's."""
+    return {}
+
+
+@dataclass(frozen=True)
+class Repeat:
+    """What a new accusation came to when its probes were sent once more in the same night."""
+
+    run: str
+    asked: frozenset[str]
+    """Codes that were tested again, and had their answers."""
+    again: frozenset[str]
+    """Those that were seen again."""
+
+
 def settle(
     judgement: Judgement,
     target: Target,
@@ -87,10 +109,11 @@ def settle(
     fail_on: FailOn,
     clock: Clock,
     lang: Lang,
-    causes: Callable[[str], Mapping[str, str]] = lambda _: {},
+    causes: Causes = unknown,
+    repeat: Callable[[tuple[Finding, ...]], Repeat | None] = lambda _: None,
 ) -> Settled:
-    """Applies both options and writes the watch file. Without them every finding counts. `causes`: given the last night's
-    run, whose change each code is; where that run is gone, nothing is known, and a change is taken for the relay's."""
+    """Applies both options and writes the watch file. Without them every finding counts. `repeat` tests again, tonight,
+    what would else wait for the next night."""
     today = clock.now().date()
     taken = [f for f in judgement.findings if night.accepted and night.accepted.takes(f, today)]
     left = tuple(f for f in judgement.findings if f not in taken)
@@ -100,25 +123,40 @@ def settle(
         fields["accepted"] = {"findings": [f.id for f in taken], "ended": ended}
     if night.watch is None:
         return Settled(left, fields=fields)
+    accused = tuple(f for f in left if fail_on != "none" and counts(f, fail_on))
+    seen = _seen(judgement, accused, today, causes(_last_run(night.watch, target)) if accused else {})
+    waiting = new_accusations(_read(night.watch).lines.get(line_id(target), Watch()), seen) if seen.has_result else ()
+    repeated = repeat(waiting) if waiting else None
+    if repeated is not None:
+        seen = replace(seen, again=repeated.again)
+    morning, before = _turn(night.watch, target, seen)
+    confirmed = set(morning.confirmed)
+    counted = tuple(f for f in left if f.code in confirmed)
+    prices = dearer(before, seen.prices)
+    fields["night"] = _object(morning, target, prices, repeated)
+    return Settled(counted, morning.alarm, fields, _text(morning, prices, repeated, lang))
+
+
+def _seen(judgement: Judgement, accused: tuple[Finding, ...], today: dt.date, causes: Mapping[str, str]) -> Seen:
     evidence = judgement.evidence
     ran = tuple(row.check for row in judgement.coverage if row.state == "run")
     nothing_bought = evidence.plan is not None and not evidence.plan.chargeable()
-    accused = tuple(f for f in left if fail_on != "none" and counts(f, fail_on))
-    seen = Seen(
+    answers = answers_of(evidence)
+    grounds: dict[str, dict[str, int]] = {}
+    for finding in accused:
+        rests = {probe: answers.get(probe, 0) for probe in probes_under(finding, evidence)}
+        grounds.setdefault(finding.code, {}).update(rests)
+    return Seen(
         date=today,
         run=evidence.run_id,
         has_result=evidence.status == "completed" and not evidence.stopped and bool(ran or nothing_bought),
         accusations=accused,
         checks=ran,
-        causes=causes(_last_run(night.watch, target)) if accused else {},
+        causes=causes,
         prices=unit_prices(evidence.quote),
+        answers=answers,
+        grounds=grounds,
     )
-    morning, before = _turn(night.watch, target, seen)
-    confirmed = set(morning.confirmed)
-    counted = tuple(f for f in left if f.code in confirmed)
-    prices = dearer(before, seen.prices)
-    fields["night"] = _object(morning, target, prices)
-    return Settled(counted, morning.alarm, fields, _text(morning, prices, lang))
 
 
 def silent(target: Target, run: str, night: Night, clock: Clock, lang: Lang) -> Settled:
@@ -126,10 +164,10 @@ def silent(target: Target, run: str, night: Night, clock: Clock, lang: Lang) -> 
     if night.watch is None:
         return Settled((), alarm=True)
     morning, _ = _turn(night.watch, target, Seen(clock.now().date(), run, False, (), (), {}))
-    return Settled((), morning.alarm, {"night": _object(morning, target, {})}, _text(morning, {}, lang))
+    return Settled((), morning.alarm, {"night": _object(morning, target, {})}, _text(morning, {}, None, lang))
 
 
-def causes_since(store: Store, space: Workspace) -> Callable[[str], Mapping[str, str]]:
+def causes_since(store: Store, space: Workspace) -> Causes:
     """Whose change each code of this run is, held against an earlier run of the same line."""
 
     def told(earlier: str) -> Mapping[str, str]:
@@ -203,14 +241,20 @@ def _read(file: Path) -> Lines:
         ) from None
 
 
-def _object(morning: Morning, target: Target, prices: Mapping[str, tuple[Decimal, Decimal]]) -> dict[str, Any]:
+def _object(
+    morning: Morning, target: Target, prices: Mapping[str, tuple[Decimal, Decimal]], repeated: Repeat | None = None
+) -> dict[str, Any]:
+    tested = repeated and {
+        "run": repeated.run, "seen_again": sorted(repeated.again), "not_seen": sorted(repeated.asked - repeated.again),
+    }  # fmt: skip
     return {
         "state": morning.state,
         "confirmed": list(morning.confirmed),
         "unconfirmed": list(morning.unconfirmed),
         "others": [{"code": code, "cause": cause} for code, cause in morning.others],
         "silent_nights": morning.silent,
-        "text": {lang: _text(morning, prices, lang) for lang in LANGS},
+        "repeat": tested,
+        "text": {lang: _text(morning, prices, repeated, lang) for lang in LANGS},
         "prices": {name: [money(then), money(now)] for name, (then, now) in prices.items()},
         "issue": {
             "action": morning.issue,
@@ -220,11 +264,14 @@ def _object(morning: Morning, target: Target, prices: Mapping[str, tuple[Decimal
     }
 
 
-def _text(morning: Morning, prices: Mapping[str, tuple[Decimal, Decimal]], lang: Lang) -> str:
+def _text(morning: Morning, prices: Mapping[str, tuple[Decimal, Decimal]], repeated: Repeat | None, lang: Lang) -> str:
     words = Catalogue.load(lang)
     key = "alarm" if morning.alarm else morning.state
     told: Sequence[str] = morning.confirmed or morning.unconfirmed
     lines = [words.text(f"night.{key}", codes=", ".join(told), n=str(morning.silent))]
+    if repeated is not None:
+        told = sorted(repeated.again) or ["-"]
+        lines.append(words.text("night.repeat", run=repeated.run, codes=", ".join(told)))
     lines += [
         words.text("night.others", code=code, cause=words.text(f"night.cause_{cause}"))
         for code, cause in morning.others

@@ -13,7 +13,8 @@ from relay_audit.approval import actor_of
 from relay_audit.audit import archived_library
 from relay_audit.cli import arguments, options, permit
 from relay_audit.cli.console import emit, interactive, language, say
-from relay_audit.cli.flow import Invocation, resume
+from relay_audit.cli.course import resume
+from relay_audit.cli.flow import Invocation
 from relay_audit.cli.opening import opened
 from relay_audit.clock import SystemClock
 from relay_audit.discovery import Knowing

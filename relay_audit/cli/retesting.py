@@ -10,7 +10,8 @@ import typer
 from relay_audit.again import Earlier, to_repeat
 from relay_audit.cli import arguments, options
 from relay_audit.cli.console import language
-from relay_audit.cli.flow import Invocation, run_targets
+from relay_audit.cli.course import run_targets
+from relay_audit.cli.flow import Invocation
 from relay_audit.cli.opening import opened
 from relay_audit.errors import UsageError
 from relay_audit.target import Target
