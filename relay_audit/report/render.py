@@ -81,28 +81,16 @@ def render(
         text = chat_text(evidence, findings, coverage, verdict, catalogue, spoken, audience, edition)
         return text.encode()
     page = Page(
-        evidence,
-        findings,
-        coverage,
-        verdict,
-        knowledge,
-        catalogue,
-        knowledge_digest,
-        edition=edition,
-        public=public,
+        evidence, findings, coverage, verdict, knowledge, catalogue, knowledge_digest, edition=edition, public=public,
         masked=masked,
-    )
+    )  # fmt: skip
     context = _context(page, audience, inside or Inside())
     suffix = "md" if format == "md" else "html"
     name = "screens" if format == "png" else audience
     if format == "png":
         whose = {"public": "", "vendor": context["host"], "internal": context.get("name", "")}[audience]
-        context |= {
-            "screens": screens(page, audience),
-            "audience": audience,
-            "whose": whose,
-            "version": evidence.tool_version,
-        }
+        shown = screens(page, audience)
+        context |= {"screens": shown, "audience": audience, "whose": whose, "version": evidence.tool_version}
     return environment(suffix).get_template(f"{name}.{suffix}.j2").render(context, page_lang=page_lang(lang)).encode()
 
 
