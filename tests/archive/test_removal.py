@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import datetime as dt
 import json
+import shutil
 from pathlib import Path
 
 import pytest
@@ -19,8 +20,12 @@ from relay_audit.recorder import Recorder
 from relay_audit.replay import replay
 from relay_audit.store import Store
 from relay_audit.verification import verify_run
-from tests.archive.runs import kept, made
+from tests.archive.runs import kept
 from tests.audits import TestClock
+from tests.staged import staged
+
+START = dt.datetime(2026, 11, 30, 3, 0, tzinfo=dt.UTC)
+"""When the lab's runs begin."""
 
 
 def cli(*arguments: str, exit_code: int = 0) -> dict:
@@ -113,15 +118,31 @@ def test_purge_removes_the_whole_run(tmp_path, monkeypatch):
 
 
 def test_old_runs_are_purged_and_younger_ones_left(tmp_path, monkeypatch):
+    """Ninety days to the day: of an old run the findings stay and its prompts go; a run of today keeps all it has."""
     monkeypatch.setenv("RELAY_AUDIT_RUNS", str(tmp_path))
     run = kept("honest", tmp_path)
-    later = made("honest", tmp_path / "later")
+    monkeypatch.setattr("tests.staged.TestClock", lambda: TestClock(START + dt.timedelta(days=60)))
+    later = staged("honest", tmp_path / "later", audit={"profile": "quick"})
+    later.whole()
     later.recorder.store.close()
-    assert cli("purge", "--older-than", "20000d")["purged"] == []
-    age = (dt.datetime.now(dt.UTC) - dt.datetime(2026, 11, 30, tzinfo=dt.UTC)).days
-    if age > 2:
-        assert cli("purge", "--older-than", "1d", "--keep-findings")["purged"][0]["run_id"] == run.name
-    assert run.is_dir()
+    young = Path(shutil.move(later.recorder.store.path, tmp_path / later.recorder.store.run_id))
+    with Store.open(run) as store:
+        before = audit.judge(store).findings
+    asked = ("purge", "--older-than", "90d", "--keep-findings")
+    monkeypatch.setattr(
+        "relay_audit.cli.remove.SystemClock", lambda: TestClock(START + dt.timedelta(days=90, minutes=-1))
+    )
+    assert cli(*asked)["purged"] == []
+    monkeypatch.setattr("relay_audit.cli.remove.SystemClock", lambda: TestClock(START + dt.timedelta(days=90, hours=1)))
+    gone = cli(*asked)
+    assert [(row["run_id"], row["findings_kept"]) for row in gone["purged"]] == [(run.name, True)]
+    assert gone["skipped"] == []
+    assert cli(*asked)["purged"] == [], "nothing more to take"
+    with Store.open(run) as store:
+        assert audit.judge(store).findings == before != ()
+        assert all(e.failure == "withheld" for e in replay(store).exchanges.values())
+    with Store.open(young) as store:
+        assert not [e for e in replay(store).exchanges.values() if e.failure == "withheld"]
 
 
 @pytest.mark.parametrize("arguments", [[], ["latest"], ["x", "--older-than", "9d"], ["--older-than", "soon"]])

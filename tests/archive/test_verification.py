@@ -119,6 +119,20 @@ def test_a_report_that_was_rendered_elsewhere_is_rendered_again(tmp_path):
     assert verified(run, tmp_path / "v.json").reports[-1]["state"] == "rendered_again"
 
 
+def test_years_later_the_same_findings_and_the_same_report(tmp_path, monkeypatch):
+    """By another version, which would judge otherwise: what was said then is said again, byte for byte."""
+    run = kept("surplus", tmp_path)
+    page = (run / "reports" / "vendor.en.html").read_bytes()
+    with Store.open(run) as store:
+        then = audit.judge(store)
+        monkeypatch.setattr("relay_audit.judgement.__version__", "99.0.0")
+        monkeypatch.setattr("relay_audit.judgement.assess", lambda *_: ((), ()))
+        again = audit.judge(store)
+        assert (again.findings, again.coverage, again.verdict) == (then.findings, then.coverage, then.verdict)
+        assert again.knowledge_digest == then.knowledge_digest
+        assert report_bytes(replay(store), again, "vendor", "html", "en", {}) == page
+
+
 @pytest.mark.deep
 def test_an_altered_report_inside_the_run_is_caught_too(tmp_path):
     run = kept("surplus", tmp_path)
