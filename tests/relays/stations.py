@@ -6,6 +6,7 @@ import contextlib
 import json
 import os
 import re
+import secrets
 import socket
 import subprocess
 import sys
@@ -24,7 +25,7 @@ from relay_audit.lab import Served
 ROOT = Path(__file__).resolve().parents[2]
 CACHE = ROOT / ".venv-relays"
 """Environments are kept here between runs; git does not see it."""
-HUBRELAY, LITELLM = "hubrelay==0.9.0", "litellm[proxy]==1.108.7"
+HUBRELAY, LITELLM, FERROGW = "hubrelay==0.9.0", "litellm[proxy]==1.108.7", "ferrogw==1.5.10"
 MASTER_KEY = "sk-litellm-master"
 CLOSED = "http://127.0.0.1:9"
 """Nobody listens there: a relay that wants to reach the world does not."""
@@ -174,8 +175,8 @@ def hubrelay(lab: Served, home: Path, sold: str, served: str = "") -> Iterator[S
 
 
 @contextlib.contextmanager
-def litellm(lab: Served, home: Path, channels: Mapping[str, str]) -> Iterator[Station]:
-    """LiteLLM's proxy: each name that is sold, and the model it is mapped to."""
+def litellm(lab: Served, home: Path, channels: Mapping[str, str], **settings: object) -> Iterator[Station]:
+    """LiteLLM's proxy: each name that is sold, and the model it is mapped to; `settings` of its own kind."""
     home.mkdir(parents=True, exist_ok=True)
     program = str(programs(LITELLM) / "litellm")
     rows = [
@@ -191,7 +192,8 @@ def litellm(lab: Served, home: Path, channels: Mapping[str, str]) -> Iterator[St
     ]
     config = home / "config.yaml"  # JSON is YAML
     config.write_text(
-        json.dumps({"model_list": rows, "general_settings": {"master_key": MASTER_KEY}}), encoding="utf-8"
+        json.dumps({"model_list": rows, "general_settings": {"master_key": MASTER_KEY}, "litellm_settings": settings}),
+        encoding="utf-8",
     )
     url = f"http://127.0.0.1:{(port := free_port())}"
     command = [program, "--config", str(config), "--host", "127.0.0.1", "--port", str(port)]
@@ -200,12 +202,35 @@ def litellm(lab: Served, home: Path, channels: Mapping[str, str]) -> Iterator[St
         yield Station("litellm", url, MASTER_KEY)
 
 
+@contextlib.contextmanager
+def ferrogw(lab: Served, home: Path) -> Iterator[Station]:
+    """ferrogw before OpenAI: it speaks that format alone, takes Bearer alone and sells what its own catalogue holds.
+
+    It has no setting for the address it listens on, so that its key is the only thing between it and the network.
+    """
+    home.mkdir(parents=True, exist_ok=True)
+    program = str(programs(FERROGW, "--no-deps") / "ferrogw")
+    (home / "config.yaml").write_text(
+        json.dumps({"strategy": {"mode": "fallback"}, "targets": [{"virtual_key": "openai"}]}), encoding="utf-8"
+    )
+    key, port = f"fgw_{secrets.token_hex(16)}", free_port()
+    url = f"http://127.0.0.1:{port}"
+    own = {"PORT": str(port), "MASTER_KEY": key, "GATEWAY_CONFIG": "config.yaml"}
+    upstream = {"OPENAI_API_KEY": lab.official_key, "OPENAI_BASE_URL": lab.official_url}
+    with running([program, "serve"], f"{url}/health", home, **own, **upstream):
+        yield Station("ferrogw", url, key)
+
+
 def buy(station: Station, lab: Served, home: Path, model: str, *, official: bool, vendor_name: str = "",
-        key: str = "", checks: str = ENGINE) -> Bought:  # fmt: skip
+        key: str = "", checks: str = ENGINE, openai: bool = False) -> Bought:  # fmt: skip
     """The audit as a buyer runs it: a target file, keys in variables, a ceiling; an empty `checks` means all."""
     home.mkdir(parents=True, exist_ok=True)
     target = home / "target.toml"
-    target.write_text(_target(station, lab, model, vendor_name or model, official=official), encoding="utf-8")
+    text = _target(station, lab, model, vendor_name or model, official=official)
+    if openai:
+        text = text.replace('channel = "anthropic"', 'channel = "openai"')
+        text = text.replace("[relay]", 'dialect = "openai_chat"\n[relay]')
+    target.write_text(text, encoding="utf-8")
     keys = {"RELAY_KEY": key or station.key, **({"OFFICIAL_KEY": lab.official_key} if official else {})}
     only = ("--checks", checks) if checks else ()
     ended = _relay_audit(

@@ -9,7 +9,7 @@ from decimal import Decimal
 from pathlib import Path
 
 import pytest
-from stations import Bought, Station, buy, hubrelay, litellm
+from stations import Bought, Station, buy, ferrogw, hubrelay, litellm
 
 from relay_audit.lab import Served, serve
 
@@ -211,6 +211,10 @@ def test_all_checks_accuse_a_clean_channel_of_nothing(
     assert bought.coverage[3] == ("run", "")
     assert bought.coverage[4][0] == "run"
     assert Decimal(bought.short["money"]["charged_relay"]) <= Decimal("0.05")
+    stored = bought.findings.get("integrity.response_replayed")
+    assert (stored is not None) is (clean.software == "hubrelay"), "the one deliberate repeat meets its store of 300 s"
+    if stored:
+        assert (stored["severity"], stored["outcome"]) == ("info", "match"), "given again free of charge"
 
 
 @WITH_AND_WITHOUT
@@ -222,3 +226,39 @@ def test_a_refused_limit_names_the_sibling_that_nothing_else_shows(
     assert "model.substituted" in bought.against
     assert bought.exit_code == 1
     assert bought.short["verdict"] == "do_not_use"
+
+
+@WITH_AND_WITHOUT
+def test_litellm_that_clamps_is_named_for_what_its_operator_switched_on(
+    lab: Served, tmp_path: Path, official: bool
+) -> None:
+    """`modify_params` lowers a limit to the one in its price map: what the vendor refuses is answered, and charged."""
+    with litellm(lab, tmp_path / "litellm", {ALIAS: DATED}, modify_params=True) as station:
+        bought = buy(station, lab, tmp_path / "buyer", ALIAS, official=official, vendor_name=DATED, checks="")
+    clamped = bought.findings["params.clamped"]
+    assert clamped["params"]["cases"] == ["max_tokens_above_limit"]
+    assert (clamped["outcome"], clamped["severity"]) == ("mismatch", "low"), (
+        "an honest operator may have switched it on"
+    )
+    assert bought.against <= {"params.clamped"}
+    assert bought.findings["model.not_verifiable"]["params"]["reason"] == "limit_not_refused"
+    assert bought.exit_code == 0
+
+
+@pytest.fixture(scope="module")
+def openai_lab() -> Iterator[Served]:
+    with serve("honest", seed=3, pace=0, dialect="openai_chat") as served:
+        yield served
+
+
+@WITH_AND_WITHOUT
+def test_ferrogw_before_the_vendor_is_accused_of_nothing(openai_lab: Served, tmp_path: Path, official: bool) -> None:
+    """It rebuilds every answer, drops fields it does not know, checks ranges itself and shows its customer no books."""
+    with ferrogw(openai_lab, tmp_path / "ferrogw") as station:
+        bought = buy(station, openai_lab, tmp_path / "buyer", "gpt-4o", official=official, checks="", openai=True)
+    assert bought.short["status"] == "completed"
+    assert {code for code in bought.against if bought.findings[code]["severity"] != "low"} == set()
+    assert bought.exit_code == 0
+    assert "Relay software ferrogw " in bought.page("vendor")
+    assert bought.coverage[1][0] == "run"
+    assert bought.coverage[6][0] == "no_information"
