@@ -6,6 +6,7 @@ follows dark mode, prints, and says nothing by colour alone.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from decimal import Decimal
@@ -19,9 +20,11 @@ from relay_audit.report.figures import counted_pairs
 from relay_audit.report.phrases import Phrases
 from relay_audit.words import Side
 
-WIDTH, HEIGHT = 560, 240
-LEFT, RIGHT, TOP, BOTTOM = 64, 16, 16, 40
+WIDTH, HEIGHT = 400, 200
+"""About as wide as a phone shows it, so that the letters in it stay as large as the page's."""
+LEFT, RIGHT, TOP, BOTTOM = 58, 10, 16, 42
 POINTS_AT_MOST = 120
+_SECONDS = re.compile(r"_(\d+)s$")
 Tone = Literal["ink", "soft", "relay", "official"]
 
 
@@ -70,6 +73,7 @@ def pictures(evidence: Evidence, findings: Sequence[Finding], catalogue: Catalog
         _surplus(evidence, catalogue),
         _shares(findings, catalogue, phrases),
         _charges(evidence, catalogue, phrases),
+        _tiers(findings, catalogue),
         timeline(evidence, catalogue),
     )
     return [picture for picture in made if picture is not None]
@@ -94,7 +98,7 @@ def _surplus(evidence: Evidence, catalogue: Catalogue) -> Picture | None:
         *(Shape("dot", across.at(x), up.at(y), "relay") for x, y in surplus),
     ]
     said = catalogue.text(
-        "picture.surplus_text", n=str(len(surplus)), low=f"{min(ys):+,}", high=f"{max(ys):+,}", offset=f"{offset:+,.0f}",
+        "picture.surplus_text", n=str(len(surplus)), span=_span(f"{min(ys):+,}", f"{max(ys):+,}", catalogue), offset=f"{offset:+,.0f}",
         percent=f"{100 * slope:+.1f}",
     )  # fmt: skip
     legend: list[tuple[Literal["dot", "ring"], Tone, str]] = [("dot", "relay", catalogue.text("picture.surplus_dot"))]
@@ -114,7 +118,7 @@ def _shares(findings: Sequence[Finding], catalogue: Catalogue, phrases: Phrases)
     if not rows:
         return None
     total = max(sum(n for *_, n in rows), 1)
-    across = Axis(0, 100, 190, WIDTH - RIGHT - 30)
+    across = Axis(0, 100, 168, WIDTH - RIGHT)
     height = 44 * len(rows) + TOP + BOTTOM
     shapes = [
         Shape("text", across.start, height - 12, "soft", text="0 %"),
@@ -123,7 +127,7 @@ def _shares(findings: Sequence[Finding], catalogue: Catalogue, phrases: Phrases)
     for place, (name, low, high, n) in enumerate(rows):
         y = TOP + 44 * place + 22
         shapes += [
-            Shape("text", 180, y + 4, text=name[:26], anchor="end"),
+            Shape("text", across.start - 10, y + 4, text=name[:21], anchor="end"),
             Shape("line", across.start, y, "soft", across.end, y),
             Shape("bar", across.at(low), y - 5, "relay", across.at(high), y + 5),
             Shape("dot", across.at(100 * n / total), y),
@@ -165,6 +169,47 @@ def _charges(evidence: Evidence, catalogue: Catalogue, phrases: Phrases) -> Pict
     ])  # fmt: skip
 
 
+def _tiers(findings: Sequence[Finding], catalogue: Catalogue) -> Picture | None:
+    """What each film tier cost in the relay's books, as a multiple of the vendor's price of that very tier. One that has
+    no ratio stands there with its state instead: a low tier says nothing about a high one."""
+    told = next((f for f in findings if f.code == "billing.tiers_measured"), None)
+    rows = sorted(told.observed.items(), key=lambda row: Decimal(row[1].get("official") or 0)) if told else []
+    ratios = {tier: Decimal(figures["ratio"]) for tier, figures in rows if figures.get("ratio")}
+    if not ratios:
+        return None
+    across = Axis(0, max(1.25, 1.1 * float(max(ratios.values()))), 84, WIDTH - 70)
+    ground = TOP + 40 * len(rows)
+    one = across.at(1)
+    shapes = [
+        Shape("line", one, TOP, "official", one, ground),
+        Shape("text", one, ground + 18, "official", text=catalogue.text("picture.tier_official"), anchor="middle"),
+        Shape("text", across.start, ground + 18, "soft", text="× 0"),
+    ]
+    for place, (tier, figures) in enumerate(rows):
+        y = TOP + 40 * place + 20
+        shapes += [
+            Shape("text", across.start - 10, y + 4, text=_SECONDS.sub(r" \1 s", tier), anchor="end"),
+            Shape("line", across.start, y, "soft", across.end, y),
+        ]
+        if tier in ratios:
+            at = across.at(float(ratios[tier]))
+            shapes += [
+                Shape("bar", across.start, y - 5, "relay", at, y + 5),
+                Shape("dot", at, y, "relay"),
+                Shape("text", WIDTH - RIGHT, y + 4, text=f"× {ratios[tier]:.3f}", anchor="end"),
+            ]
+        else:
+            word = catalogue.text(f"tier_state.{figures['state']}")
+            shapes.append(Shape("text", WIDTH - RIGHT, y + 4, "soft", text=word, anchor="end"))
+    said = catalogue.text(
+        "picture.tiers_text",
+        n=str(len(ratios)),
+        span=_span(f"{min(ratios.values()):.3f}", f"{max(ratios.values()):.3f}", catalogue),
+    )
+    legend: list[tuple[Literal["dot", "ring"], Tone, str]] = [("dot", "relay", catalogue.text("picture.tier_dot"))]
+    return Picture("tiers", catalogue.text("picture.tiers"), said, shapes, legend, height=ground + 28)
+
+
 def timeline(evidence: Evidence, catalogue: Catalogue) -> Picture | None:
     """Every request of the run on two lines, so that one sees how far apart the two sides were asked."""
     sent = [exchange for exchange in evidence.exchanges if exchange.delivery != "not_sent"]
@@ -173,20 +218,22 @@ def timeline(evidence: Evidence, catalogue: Catalogue) -> Picture | None:
     first = min(exchange.sent_at for exchange in sent)
     seconds = [(exchange.side, (exchange.sent_at - first).total_seconds(), exchange.delivery) for exchange in sent]
     last = max(max(at for _, at, _ in seconds), 1)
-    across = Axis(0, last, 110, WIDTH - RIGHT)
-    lanes: dict[Side, float] = {"official": 40, "relay": 80}
+    across = Axis(0, last, 70, WIDTH - RIGHT)
+    asked: list[Side] = [side for side in ("official", "relay") if any(side == seen for seen, *_ in seconds)]
+    lanes = {side: 24 + 36 * place for place, side in enumerate(asked)}
+    ground = 24 + 36 * len(lanes)
     shapes = []
     for side, y in lanes.items():
         shapes += [
-            Shape("text", 100, y + 4, "soft", text=catalogue.text(f"report.{side}"), anchor="end"),
+            Shape("text", across.start - 10, y + 4, "soft", text=catalogue.text(f"report.{side}"), anchor="end"),
             Shape("line", across.start, y, "soft", across.end, y),
         ]
     for side, at, delivery in seconds:
         kind: Literal["dot", "ring"] = "dot" if delivery == "answered" else "ring"
         shapes.append(Shape(kind, across.at(at), lanes[side], side))
     shapes += [
-        Shape("text", across.start, 112, "soft", text="0 s"),
-        Shape("text", across.end, 112, "soft", text=f"{last:.0f} s", anchor="end"),
+        Shape("text", across.start, ground, "soft", text="0 s"),
+        Shape("text", across.end, ground, "soft", text=f"{last:.0f} s", anchor="end"),
     ]
     said = catalogue.text(
         "picture.timeline_text", relay=str(sum(s == "relay" for s, *_ in seconds)),
@@ -195,7 +242,7 @@ def timeline(evidence: Evidence, catalogue: Catalogue) -> Picture | None:
     legend: list[tuple[Literal["dot", "ring"], Tone, str]] = []
     if any(delivery != "answered" for *_, delivery in seconds):
         legend = [("ring", "relay", catalogue.text("picture.unanswered"))]
-    return Picture("timeline", catalogue.text("picture.timeline"), said, shapes, legend, height=124)
+    return Picture("timeline", catalogue.text("picture.timeline"), said, shapes, legend, height=ground + 12)
 
 
 def _frame(across: Axis, up: Axis, below: str, most_across: str, most_up: str) -> list[Shape]:
@@ -210,6 +257,11 @@ def _frame(across: Axis, up: Axis, below: str, most_across: str, most_up: str) -
         Shape("text", across.start, ground + 18, "soft", text="0"),
         Shape("text", (across.start + across.end) / 2, ground + 34, "soft", text=below, anchor="middle"),
     ]
+
+
+def _span(low: str, high: str, catalogue: Catalogue) -> str:
+    """`508`, or `506 to 509`."""
+    return low if low == high else catalogue.text("joint.range", low=low, high=high)
 
 
 def _within(axis: Axis, value: float) -> float:
