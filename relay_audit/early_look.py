@@ -39,7 +39,10 @@ class EarlyLook:
         return unread(history.ledger, history.books_asked)
 
     async def before(self, step: Step) -> None:
-        """Reads the books before a step where that is due. Refusals that were answered have a rule of their own."""
+        """Reads the books before a step where that is due. Refusals that were answered have a rule of their own. Where each
+        answer names its own cost, that is no reading, and is always due."""
+        if self.settlement.adapter.has_headers:
+            self.settlement.heed_headers()
         calls = self._calls()
         if not calls or not self._due(step, calls):
             return
@@ -52,7 +55,7 @@ class EarlyLook:
     def _due(self, step: Step, unasked: list[Exchange]) -> bool:
         history = self.recorder.history
         if len(unasked) == len(self._answered()):
-            return True
+            return True  # nothing of this run was looked for yet
         price = history.quote.price_of(step.id) if history.quote else None
         multiple, open_ = self.multiple(), self.unread()
         worst = history.ledger.committed + open_ * (multiple - 1) + (price.at_most if price else Decimal(0)) * multiple
@@ -64,8 +67,8 @@ class EarlyLook:
 
     def _calls(self) -> list[Exchange]:
         """Answered calls that stand in the ledger by forecast and were not looked for yet."""
-        history = self.recorder.history
-        return [e for e in self._answered() if e.id not in history.books_asked]
+        asked = self.recorder.history.books_asked
+        return [e for e in self._answered() if e.id not in asked and not self._in_books(e)]
 
     def _answered(self) -> list[Exchange]:
         history = self.recorder.history

@@ -89,26 +89,34 @@ class Settlement:
         await self.books.balance("after", leave=LEAVE_BALANCE)
         await self.books.usage("after")
 
+    def heed_headers(self) -> None:
+        """What the answers so far say of their own cost, into the ledger."""
+        if (said := self.books.headers()) is not None:
+            self._write_charges(said, loose_rows=False)
+
     async def look_early(self, call: Exchange) -> None:
         """What a call really cost, before more is sent: its row, by one reading, else the fall of the balance, by one more.
         A log that shows no row of it says nothing, and neither does a balance that has not moved yet."""
-        reading = self.books.headers()
-        if reading is None and self.adapter.log is not None and self._may_read(self.adapter.log):
+        reading = None
+        if self.adapter.log is not None and self._may_read(self.adapter.log):
             reading = await self.books.log("early", leave=LEAVE_EARLY)
         if reading is not None and reading.state == "read":
             self._write_charges(reading, loose_rows=False)
             if self._rows_of(call, reading):
                 return
-        if self.adapter.has_headers:
-            return
-        await self._wait_for_rows([call])
         if reading is not None and reading.foreign.count:  # a balance that others move is no witness
-            again = await self.books.log("early", leave=LEAVE_EARLY) if self._may_read(self.adapter.log) else None
-            if again is not None and again.state == "read":
-                self._write_charges(again, loose_rows=False)
+            if self._may_read(self.adapter.log):
+                await self._wait_for_rows([call])
+                again = await self.books.log("early", leave=LEAVE_EARLY)
+                if again is not None and again.state == "read":
+                    self._write_charges(again, loose_rows=False)
         elif self._may_read(self.adapter.balance):
+            await self._wait_for_rows([call])
             balance = await self.books.balance("between", leave=LEAVE_EARLY)
             self._balance_tells = balance is not None and reading is not None and reading.state == "empty"
+        elif self.recorder.history.balance and self.adapter.balance is None:  # made of the usage pages
+            await self._wait_for_rows([call])
+            await self.books.usage("between")
 
     async def balance_again(self) -> None:
         """A balance that fell by more than was answered for is looked at once more while nothing is sent: if it goes on

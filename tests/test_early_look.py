@@ -168,3 +168,24 @@ def test_a_charge_reckoned_at_the_multiple_decides_at_the_gate():
     assert next_send(ledger, STEP, LINE, (), None, multiple=Decimal(2)).go
     assert next_send(ledger, STEP, LINE, (), None, multiple=Decimal("2.1")).reason == "ceiling"
     assert next_send(ledger, STEP, LINE, (), None, multiple=Decimal(2), unread=CENT).reason == "ceiling"
+
+
+@pytest.mark.deep
+@pytest.mark.parametrize("software", ["litellm", "claude-relay-service"])
+def test_software_that_names_the_cost_of_each_call_is_heard_too(software: str, tmp_path: Path) -> None:
+    done = audited(tmp_path, software=software, charge_factor=300)
+    assert done.judgement is not None
+    assert done.judgement.evidence.stopped == "ceiling"
+    assert sent_and_read(done)[0] == 1
+
+
+@pytest.mark.deep
+def test_a_usage_page_is_the_only_book_of_an_unknown_software(tmp_path: Path) -> None:
+    def page(seen, before):
+        if seen.path == "/v1/dashboard/billing/usage":
+            return json_answer({"object": "list", "total_usage": 100 * before})
+        return json_answer({"hard_limit_usd": 100}) if seen.path.endswith("/subscription") else None
+
+    stage = staged("honest_no_software", tmp_path, audit=QUICK, replace=page)
+    evidence = stage.whole().evidence
+    assert (len(evidence.generations()), evidence.stopped) == (1, "ceiling")
