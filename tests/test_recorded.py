@@ -16,9 +16,11 @@ from relay_audit import audit
 from relay_audit.archive.contents import contents
 from relay_audit.cli.main import app
 from relay_audit.errors import UsageError
+from relay_audit.filing import report_bytes
 from relay_audit.lab import HttpRequest, World
 from relay_audit.recorded import Call, Traffic, read_traffic
 from relay_audit.recorded_counts import countable
+from relay_audit.replay import replay
 from relay_audit.store import Store
 from relay_audit.verification import verify_run
 from tests.audits import TestClock
@@ -202,6 +204,10 @@ def test_with_an_official_key_recorded_bodies_are_counted(tmp_path, here, monkey
         findings = audit.judge(store).findings
         assert {f.basis for f in findings} == {"recorded"}
         assert next(f.params["n"] for f in findings if f.code == code) == 6
+        for audience in ("vendor", "public", "internal"):
+            page = report_bytes(replay(store), audit.judge(store), audience, "md", "en", {}).decode()
+            assert "the relay was sent nothing" in page
+            assert "one at a time" not in page, "nothing is said of requests that this program never made"
         assert verify_run(store, [], {}).problems == []
     whole = b"".join(p.read_bytes() for p in here.rglob("*") if p.is_file())
     for secret in (world.relay_key, world.official_key, "my private question", "apple river"):

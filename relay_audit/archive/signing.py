@@ -98,6 +98,6 @@ def _call(*arguments: str, given: bytes = b"") -> subprocess.CompletedProcess[by
         raise UsageError("ssh-keygen did not answer", next_step="unlock the key, then give the command again") from None
 
 
-KEPT = frozenset({"PATH", "HOME", "SSH_AUTH_SOCK", "SSH_ASKPASS", "SSH_ASKPASS_REQUIRE", "DISPLAY", "WAYLAND_DISPLAY",
+KEPT = frozenset({"PATH", "HOME", "SSH_AUTH_SOCK", "SSH_SK_PROVIDER", "SSH_ASKPASS", "SSH_ASKPASS_REQUIRE", "DISPLAY", "WAYLAND_DISPLAY",
                   "SYSTEMROOT", "USERPROFILE", "TERM"})  # fmt: skip
 """What the program may see of our environment: the way to the agent, and no key of a relay."""

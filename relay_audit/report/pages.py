@@ -71,6 +71,7 @@ class Page:
             "date": self.evidence.started_at.strftime("%Y-%m-%d %H:%M"),
             "run_id": self.evidence.run_id,
             "head": self.evidence.evidence_head,
+            "recorded": facts.recorded,
             "notices": self._notices(),
             "number": self.edition.number(self.evidence),
         }
