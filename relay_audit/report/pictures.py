@@ -22,7 +22,7 @@ from relay_audit.words import Side
 
 WIDTH, HEIGHT = 400, 200
 """About as wide as a phone shows it, so that the letters in it stay as large as the page's."""
-LEFT, RIGHT, TOP, BOTTOM = 58, 10, 16, 42
+LEFT, RIGHT, TOP, BOTTOM = 70, 10, 16, 42
 POINTS_AT_MOST = 120
 _SECONDS = re.compile(r"_(\d+)s$")
 Tone = Literal["ink", "soft", "relay", "official"]
