@@ -37,7 +37,8 @@ CHANCE = 0.05
 """A line is cleared when it would have shown nothing on so many nights with less than this probability."""
 POWER = 0.5
 """The share of the answers that an accusation rested on from which a night could have seen it again."""
-NightState = Literal["clean", "unconfirmed", "confirmed", "none"]
+NightState = Literal["clean", "standing", "unconfirmed", "confirmed", "none"]
+"""`standing`: nothing was seen, and the open issue stands: tonight could not see it, or saw nothing for too short a time."""
 IssueAction = Literal["none", "open", "update", "close"]
 Grounds = Mapping[str, int]
 """Probe → how many of its requests the relay answered."""
@@ -135,7 +136,7 @@ class Morning:
     """Nights in a row without a result, this one included."""
     issue: IssueAction = "none"
     about: tuple[str, ...] = ()
-    """Codes that the issue is about, the closed one's included."""
+    """Codes that the issue is about, the closed one's and one that stands included."""
 
     @property
     def alarm(self) -> bool:
@@ -161,10 +162,11 @@ def morning_after(watch: Watch, seen: Seen) -> Morning:
     if unconfirmed:  # no clean night: an issue about something else is not closed by it
         after = _after(earlier, seen, "unconfirmed", unconfirmed, earlier.open, others)
         return Morning(after, "unconfirmed", (), unconfirmed, others)
-    after = _after(earlier, seen, "clean", (), standing, others)
+    state: NightState = "standing" if standing else "clean"
+    after = _after(earlier, seen, state, (), standing, others)
     if earlier.open and not standing:
-        return Morning(after, "clean", others=others, issue="close", about=earlier.open)
-    return Morning(after, "clean", others=others)
+        return Morning(after, state, others=others, issue="close", about=earlier.open)
+    return Morning(after, state, others=others, about=standing)
 
 
 def new_accusations(watch: Watch, seen: Seen) -> tuple[Finding, ...]:

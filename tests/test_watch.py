@@ -128,7 +128,7 @@ FULL, FEW = {"token_parity": 24}, {"token_parity": 11}
 def test_a_night_with_too_few_answers_neither_clears_nor_interrupts():
     opened = [night(0, accusation(), answers=FULL), night(1, accusation(), answers=FULL)]
     weak = after(*opened, night(2, answers=FEW))
-    assert (weak.state, weak.issue, weak.watch.open) == ("clean", "none", ("tokens.intermittent_surplus",))
+    assert (weak.state, weak.issue, weak.watch.open) == ("standing", "none", ("tokens.intermittent_surplus",))
     assert after(*opened, night(2, answers=FEW), night(3, answers=FULL)).issue == "close"
     between = [night(0, accusation(), answers=FULL), night(1, answers=FEW), night(2, accusation(), answers=FULL)]
     assert after(*between).state == "confirmed"

@@ -267,7 +267,7 @@ def _object(
 def _text(morning: Morning, prices: Mapping[str, tuple[Decimal, Decimal]], repeated: Repeat | None, lang: Lang) -> str:
     words = Catalogue.load(lang)
     key = "alarm" if morning.alarm else morning.state
-    told: Sequence[str] = morning.confirmed or morning.unconfirmed
+    told: Sequence[str] = morning.confirmed or morning.unconfirmed or morning.about
     lines = [words.text(f"night.{key}", codes=", ".join(told), n=str(morning.silent))]
     if repeated is not None:
         told = sorted(repeated.again) or ["-"]
