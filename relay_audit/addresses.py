@@ -128,7 +128,7 @@ def _refusal(host: str, address: str, kind: str) -> AddressRefused:
         )
     if kind == "not_loopback":
         remedy = "use 127.0.0.1, or the real name of the server"
-    words = kind.replace("_", " ")
+    words = "made-up" if kind == "fake_ip" else kind.replace("_", " ")
     place = f"is a {words} address" if host == address else f"leads to a {words} address ({address})"
     return AddressRefused(
         f"{host} {place}; nothing was sent", next_step=remedy, details={"host": host, "address": address, "kind": kind}

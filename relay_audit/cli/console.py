@@ -8,14 +8,17 @@ from __future__ import annotations
 import codecs
 import json
 import locale
+import os
 import sys
 from collections.abc import Mapping
 from decimal import Decimal
+from itertools import pairwise
 from typing import Any, TextIO
 
+from relay_audit.cli.translated import in_
 from relay_audit.errors import RelayAuditError
 from relay_audit.report.untrusted import show
-from relay_audit.words import Lang, money
+from relay_audit.words import LANGS, Lang, money
 
 STAND_INS = {"✓": "+", "✗": "x", "✕": "x", "¥": "CNY ", "▲": "!", "…": "...", "—": "-", "–": "-", "·": "-", "“": '"', "”": '"',
              "≤": "<=", "≥": ">=", "×": "x", "→": "->", "●": "*", "○": "o", "？": "?"}  # fmt: skip
@@ -64,11 +67,29 @@ def _plain(value: object) -> str:
 
 
 def report_error(error: RelayAuditError, *, as_json: bool) -> None:
-    message, step = visible(error.message), visible(error.next_step)
+    """To a person in their language, to a program in both. `message` stays English: scripts and search engines know it."""
+    tell(error.code, error.message, error.next_step, error.details, as_json=as_json)
+
+
+def tell(code: str, message: str, step: str, details: Mapping[str, Any], *, as_json: bool) -> None:
+    """What went wrong and what to do about it."""
+    message, step = visible(message), visible(step)
+    texts = {lang: _with_step(in_(message, lang), in_(step, lang)) for lang in LANGS}
     if as_json:
-        emit({"error": error.code, "message": message, "next_step": step, **error.details})
+        emit({"error": code, "message": message, "next_step": step, "text": texts, **details})
         return
-    say(f"relay-audit: {message}" + (f"\n  -> {step}" if step else ""))
+    say(f"relay-audit: {texts[language(_named(sys.argv), os.environ)]}")
+
+
+def _with_step(message: str, step: str) -> str:
+    return f"{message}\n  -> {step}" if step else message
+
+
+def _named(words: list[str]) -> str | None:
+    """The language that a command line asks for, also one that could not be read otherwise."""
+    joined = next((word.partition("=")[2] for word in words if word.startswith("--lang=")), None)
+    after = next((two for one, two in pairwise(words) if one == "--lang"), None)
+    return joined or after
 
 
 def interactive(*, as_json: bool, no_input: bool, environ: Mapping[str, str]) -> bool:

@@ -11,7 +11,7 @@ from typer.exceptions import TyperException
 
 from relay_audit import __version__
 from relay_audit.cli.commands import Program
-from relay_audit.cli.console import emit, prepare_streams, report_error, say
+from relay_audit.cli.console import prepare_streams, report_error, say, tell
 from relay_audit.errors import EXIT_CODES, Interrupted, RelayAuditError
 from relay_audit.owner import check_owner
 
@@ -65,10 +65,7 @@ def main() -> NoReturn:
 
 
 def _usage(error: TyperException, *, as_json: bool) -> int:
-    if as_json:
-        emit({"error": "usage", "message": _said(error), "next_step": "relay-audit --help"})
-    else:
-        say(f"relay-audit: {_said(error)}\n  -> relay-audit --help")
+    tell("usage", _said(error), "relay-audit --help", {}, as_json=as_json)
     return 2
 
 
@@ -83,16 +80,7 @@ def _crash(error: Exception, *, as_json: bool) -> int:
         (f"{f.name} (line {f.lineno})" for f in reversed(frames) if "relay_audit" in f.filename), "unknown place"
     )
     message = f"internal error: {type(error).__name__} in {place}"
-    if as_json:
-        emit(
-            {
-                "error": "internal",
-                "message": message,
-                "next_step": "the run can be read and resumed: relay-audit status",
-            }
-        )
-    else:
-        say(f"relay-audit: {message}\n  -> the run can be read and resumed: relay-audit status")
+    tell("internal", message, "the run can be read and resumed: relay-audit status", {}, as_json=as_json)
     return 70
 
 
