@@ -44,6 +44,8 @@ class Signer(Frozen):
     """Whether the last one was issued by a public root of this machine's list; None without a list."""
     generator: str = ""
     """What the claim says made it."""
+    model: str = ""
+    """The model that the signed claim names; as true as whoever signed it."""
     ingredients: tuple[str, ...] = ()
     """SHA-256 of the leaves of earlier manifests in the same store: what was signed before."""
 

@@ -15,7 +15,7 @@ import pytest
 
 from relay_audit import acquisition, audit, kept_file
 from relay_audit.assess.film_parameters import assess_film_parameters
-from relay_audit.assess.media import row_of
+from relay_audit.assess.media import assess_media, row_of
 from relay_audit.catalog import load_knowledge
 from relay_audit.cli.main import main
 from relay_audit.errors import ApprovalRefused, TargetError, Unfinished
@@ -430,6 +430,23 @@ def delivered(tmp_path_factory, films):
         return evidence.model_copy(update={"media": (evidence.media[0].model_copy(update={"file": file}),)})
 
     return of
+
+
+@pytest.mark.parametrize(
+    ("signed", "original"),
+    [("", True), ("doubao-seedance-2-0", True), ("dreamina-seedance-2-0", True), ("doubao-seedance-2-0-fast", False),
+     ("wan2.7-t2v", False), ("anything", True)],
+)  # fmt: skip
+def test_a_claim_that_names_another_model_is_no_original_of_this_one(signed, original, tmp_path, films, delivered):
+    """Even under the vendor's own certificate: what it says itself was not what was ordered."""
+    evidence = delivered(864, 496, 5)
+    file = evidence.media[0].file
+    said = file.model_copy(update={"signer": file.signer.model_copy(update={"model": signed})})
+    evidence = evidence.model_copy(update={"media": (evidence.media[0].model_copy(update={"file": said}),)})
+    knowledge = load_knowledge().model_copy(update={"pins": films.pins(evidence.started_at.date())})
+    found = {one.code: one for one in assess_media(evidence, knowledge)}
+    assert ("media.original" in found) == original
+    assert original or found["media.task_inconsistent"].params["what"] == ["signed_model"]
 
 
 def test_check_four_is_run_where_a_film_came(tmp_path, films):

@@ -13,6 +13,7 @@ from relay_audit.codes import finding
 from relay_audit.evidence import Evidence
 from relay_audit.finding import Finding
 from relay_audit.fingerprint import Knowledge, canonical_model
+from relay_audit.media_facts import MediaFacts
 from relay_audit.media_known import MediaProfile
 from relay_audit.plan import Step
 
@@ -37,6 +38,8 @@ def assess_media(evidence: Evidence, knowledge: Knowledge) -> list[Finding]:
                                  if reading.exchange else (), observed={"why": reading.failure}))  # fmt: skip
             continue
         link = judge_link(evidence, step, reading, row, evidence.pack)
+        if (signed := _signed_model(reading.file, evidence, knowledge)) is not None:
+            link = replace(link, state="fails", odd=(*link.odd, signed))
         if plan and 4 in plan.checks:
             link = replace(link, told_elsewhere=of_the_film(step, reading, evidence.pack))
         judged = judge(reading.file, knowledge, knowledge.pins, profile, day, link)
@@ -70,6 +73,20 @@ def row_of(profile: str, knowledge: Knowledge, day: dt.date) -> MediaProfile | N
     return None if row is None or row.age(day) == "expired" else row
 
 
+def is_another(asked: str, named: str, knowledge: Knowledge) -> bool:
+    """Whether a name is of another vendor's model, or of a cheaper sibling; the same model may be written in many ways."""
+    mine, theirs = named_by(asked, knowledge), named_by(named, knowledge)
+    lesser = set(LESSER.findall(named.lower())) - set(LESSER.findall(asked.lower()))
+    return bool(mine and theirs and mine != theirs) or bool(mine == theirs and lesser)
+
+
+def _signed_model(file: MediaFacts, evidence: Evidence, knowledge: Knowledge) -> str | None:
+    """`signed_model` where the claim names another model than was ordered. Before it counts, steps 1 and 2 have to hold."""
+    signed, target = file.signer.model if file.signer else "", evidence.target
+    wanted = target.official_model or target.model
+    return "signed_model" if signed and is_another(wanted, signed, knowledge) else None
+
+
 def _placed(one: Finding, step: Step, link: Link) -> Finding:
     tier = {"tier": step.order.name} if step.order else {}
     return one.model_copy(update={"exchanges": link.exchanges, "observed": {**one.observed, **tier}})
@@ -82,12 +99,9 @@ def _admitted(evidence: Evidence, step: Step, knowledge: Knowledge) -> list[Find
     asked, upstream = evidence.target.model, task.upstream_model
     if not upstream or canonical_model(upstream) == canonical_model(asked) or order is None:
         return []
-    mine, theirs = named_by(asked, knowledge), named_by(upstream, knowledge)
-    lesser = set(LESSER.findall(upstream.lower())) - set(LESSER.findall(asked.lower()))
-    other = bool(mine and theirs and mine != theirs) or bool(mine == theirs and lesser)
     params = {"requested": asked, "untrusted_upstream": upstream, "n": 1}
     seen = tuple(e.id for e in (order, last) if e)
-    if not other:
+    if not is_another(asked, upstream, knowledge):
         return []
     return [
         finding(

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 
 MAX_BOXES, MAX_DEPTH = 20_000, 32
 CLAIMS = ("c2pa.claim", "c2pa.claim.v2")
+ACTIONS = ("c2pa.actions", "c2pa.actions.v2")
 
 
 class StoreUnreadable(Exception):
@@ -31,6 +32,8 @@ class Manifest:
     label: str
     claim: bytes
     signature: bytes
+    actions: bytes = b""
+    """What was done to the file, as CBOR; empty where there is not exactly one such assertion."""
 
 
 def manifests(store: bytes) -> list[Manifest]:
@@ -41,7 +44,9 @@ def manifests(store: bytes) -> list[Manifest]:
         raise StoreUnreadable("malformed_store") from error
     if len(top) != 1:
         raise StoreUnreadable("two_stores" if top else "malformed_store")
-    found = [Manifest(box.label, _only(box, CLAIMS), _only(box, ("c2pa.signature",))) for box in top[0].inner]
+    found = [
+        Manifest(box.label, _only(box, CLAIMS), _only(box, ("c2pa.signature",)), _actions(box)) for box in top[0].inner
+    ]
     if not found:
         raise StoreUnreadable("malformed_store")
     if len({manifest.label for manifest in found}) != len(found):
@@ -56,6 +61,12 @@ def _only(manifest: Super, labels: tuple[str, ...]) -> bytes:
     if len(boxes) != 1 or len(raw) != 1:
         raise StoreUnreadable("malformed_store")
     return raw[0]
+
+
+def _actions(manifest: Super) -> bytes:
+    kept = [box for store in manifest.inner if store.label == "c2pa.assertions" for box in store.inner]
+    raw = [content for box in kept if box.label in ACTIONS for kind, content in box.contents if kind == b"cbor"]
+    return raw[0] if len(raw) == 1 else b""
 
 
 def _supers(raw: bytes, depth: int, count: list[int]) -> list[Super]:

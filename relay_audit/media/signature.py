@@ -85,6 +85,7 @@ def _signer(
         "linked": linked,
         "public_root": None if roots is None else linked and _rooted(chain[-1], roots),
         "generator": _generator(cbor2.loads(found[-1].claim)),
+        "model": _model(found[-1].actions),
         "ingredients": [_earlier_leaf(manifest) for manifest in found[:-1]],
     }
 
@@ -186,6 +187,17 @@ def _key_fingerprint(one: x509.Certificate) -> str:
 def _named(one: x509.Certificate, oid: str) -> str:
     values = [str(part.value) for part in one.subject if part.oid.dotted_string == oid]
     return values[-1][:NAME_AT_MOST] if values else ""
+
+
+def _model(actions: bytes) -> str:
+    """The model that the action of making names (Volcengine and BytePlus: `parameters.model_name`); else empty."""
+    table = cbor2.loads(actions) if actions else {}
+    rows = table.get("actions") if isinstance(table, Mapping) else None
+    for row in rows if isinstance(rows, list | tuple) else ():
+        given = row.get("parameters") if isinstance(row, Mapping) and row.get("action") == "c2pa.created" else None
+        if isinstance(given, Mapping) and isinstance(name := given.get("model_name"), str):
+            return name[:NAME_AT_MOST]
+    return ""
 
 
 def _generator(claim: Any) -> str:  # noqa: ANN401  any CBOR value

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import datetime as dt
 import hashlib
 import json
@@ -148,7 +149,9 @@ def chain(
     return Chain(leaf, above, key)
 
 
-def sign(source: Path, target: Path, by: Chain, *, parent: Path | None = None, remote: str = "") -> Path:
+def sign(
+    source: Path, target: Path, by: Chain, *, parent: Path | None = None, remote: str = "", model: str = ""
+) -> Path:
     """As any signer would: the library, its own checks of the result off."""
     settings = {
         "verify": {"verify_after_sign": False, "verify_trust": False, "remote_manifest_fetch": False},
@@ -156,7 +159,10 @@ def sign(source: Path, target: Path, by: Chain, *, parent: Path | None = None, r
         "trust": {"trust_config": "1.3.6.1.4.1.62558.2.1\n1.3.6.1.5.5.7.3.4"},
     }
     info = c2pa.C2paSignerInfo(alg=c2pa.C2paSigningAlg.ES256, sign_cert=by.pem, private_key=by.key_pem, ta_url=None)
-    with c2pa.Builder(CLAIM, context=c2pa.Context.from_dict(settings)) as builder:
+    claim = copy.deepcopy(CLAIM)
+    if model:
+        claim["assertions"][0]["data"]["actions"][0]["parameters"] = {"model_name": model}
+    with c2pa.Builder(claim, context=c2pa.Context.from_dict(settings)) as builder:
         if remote:
             builder.set_no_embed()
             builder.set_remote_url(remote)

@@ -224,6 +224,14 @@ def test_a_certificate_that_has_ended_meanwhile(tmp_path):
     assert ORIGINAL in codes(judge(facts, KNOWLEDGE, (pin,), "seedance", TODAY))
 
 
+def test_the_model_that_was_signed_is_read(tmp_path):
+    by = m.chain(m.authority("Demo Official CA"))
+    named = m.sign(m.plain(), tmp_path / "named.mp4", by, model="doubao-seedance-2-0-fast")
+    facts = m.read_all([named, m.sign(m.plain(), tmp_path / "bare.mp4", by)])
+    assert [one.signer.model for one in facts] == ["doubao-seedance-2-0-fast", ""]
+    assert {"claimSignature.validated", "assertion.bmffHash.match"} <= set(facts[0].integrity.success)
+
+
 def test_examine_reads_the_same_in_its_own_child(world):
     """One file through the front door: the same facts, MediaInfo added, hash and size of the whole file."""
     _, files, facts, _ = world
