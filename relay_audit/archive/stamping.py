@@ -20,7 +20,7 @@ from relay_audit.errors import TargetError, Unfinished, UsageError
 from relay_audit.events import Event
 from relay_audit.intake import Limits
 from relay_audit.manifest import LARGEST_SEAL
-from relay_audit.target import origin_of
+from relay_audit.target import is_loopback, origin_of
 from relay_audit.transport import Transport
 from relay_audit.words import canonical
 
@@ -131,6 +131,11 @@ def _address(url: str) -> Any:  # noqa: ANN401  a split address
         sound = False
     if not sound:
         raise UsageError("this is not the address of a time stamp authority", next_step="--timestamp https://HOST/PATH")
+    if parts.scheme == "http" and not is_loopback(url.strip()):
+        raise UsageError(
+            "over plain http anybody on the way learns which hash was dated, and may answer instead; nothing was sent",
+            next_step="name an authority that listens on https (http only to loopback)",
+        )
     return parts
 
 

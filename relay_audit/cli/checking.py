@@ -35,6 +35,9 @@ Authorities = Annotated[
     typer.Option("--tsa-ca", metavar="FILE", help="Certificates of a time stamp authority.", show_default=False),
 ]
 
+NOT_SEALED = frozenset({"signature_missing", "time_stamp_missing"})
+"""Nothing was changed; what was asked for is not there."""
+
 
 def verify(
     run: Subject,
@@ -107,7 +110,9 @@ def _said(item: Problem, lang: Lang) -> str:
 def _screen(found: Verified, lang: Lang) -> list[str]:
     words = Catalogue.load(lang)
     numbers = {"events": str(found.events), "blobs": str(found.blobs)}
-    if found.problems:
+    if found.problems and {item.code for item in found.problems} <= NOT_SEALED:
+        lines = [words.text("verify.not_sealed", run=found.run_id)]
+    elif found.problems:
         lines = [words.text("verify.bad", run=found.run_id)]
     elif found.head:
         lines = [words.text("verify.good", run=found.run_id, head=found.head, **numbers)]

@@ -203,8 +203,9 @@ def test_an_authority_that_gives_no_stamp_is_asked_once_and_leaves_nothing(run, 
     ],
 )
 def test_an_address_is_refused_before_any_socket(run, url):
-    with Store.open(run) as store, pytest.raises(UsageError):
+    with Store.open(run) as store, pytest.raises(UsageError) as told_so:
         stamped(store, url, SystemClock())
+    assert "key" not in told_so.value.message, "no key goes there"
 
 
 def test_a_date_is_kept_with_the_run_and_goes_into_each_of_its_archives(run, tmp_path):
