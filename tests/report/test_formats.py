@@ -9,8 +9,10 @@ import json
 import re
 import xml.etree.ElementTree as ET
 from decimal import Decimal
+from pathlib import Path
 
 import pytest
+from jsonschema import Draft4Validator, Draft202012Validator
 
 from relay_audit.errors import UsageError
 from relay_audit.evidence import VendorAnswer, Withdrawal
@@ -24,6 +26,7 @@ from relay_audit.target import Place
 from relay_audit.words import LANGS, Lang
 from tests.report import samples
 
+ROOT = Path(__file__).resolve().parents[2]
 PLACE = Place(path="audits/relay audit.toml", line=7)
 WRITTEN: tuple[Format, ...] = tuple(form for form in FORMATS if form != "pdf")
 MAKERS = [samples.surplus_findings, samples.honest_findings, samples.hostile_findings, samples.of_every_code]
@@ -179,6 +182,49 @@ def test_sarif_points_at_the_target_file_and_names_nothing_internal() -> None:
     assert result["partialFingerprints"]["finding/v1"] == json.loads(made("sarif", "vendor"))["runs"][0]["results"][0][
         "partialFingerprints"]["finding/v1"]  # fmt: skip
     assert all(r["locations"] for r in json.loads(made("sarif", make=samples.of_every_code))["runs"][0]["results"])
+
+
+@pytest.mark.parametrize("make", MAKERS)
+def test_sarif_and_json_are_what_their_published_schemas_say(make) -> None:
+    """Every shape our own models let through, held against the schemas that readers of these files use."""
+    ours = Draft202012Validator(json.loads((ROOT / "docs" / "report.schema.json").read_text(encoding="utf-8")))
+    theirs = Draft4Validator(json.loads((ROOT / "tests/data/schemas/sarif-2.1.0.json").read_text(encoding="utf-8")))
+    run = samples.evidence(text=samples.HOSTILE)
+    for audience, lang in zip(AUDIENCES, ("en", "zh-CN", "en"), strict=True):
+        assert not [
+            error.message for error in ours.iter_errors(json.loads(made("json", audience, lang, make, run=run)))
+        ]
+        whole = json.loads(made("sarif", audience, lang, make, run=run))
+        assert not [error.message for error in theirs.iter_errors(whole)]
+        (one,) = whole["runs"]
+        # what code scanning asks beyond the schema
+        assert one["automationDetails"]["id"].endswith("/")
+        assert len({rule["id"] for rule in one["tool"]["driver"]["rules"]}) == len(one["tool"]["driver"]["rules"])
+        for result in one["results"]:
+            assert result["message"]["text"]
+            assert len(result["locations"]) == 1
+            assert all(isinstance(value, str) for value in result["partialFingerprints"].values())
+    assert list(theirs.iter_errors({"version": "2.1.0", "runs": [{"results": []}]}))  # a run without its tool is none
+
+
+@pytest.mark.parametrize("make", MAKERS)
+def test_junit_counts_what_it_holds_and_each_case_has_one_result(make) -> None:
+    root = ET.fromstring(made("junit", "internal", make=make))  # noqa: S314
+    assert root.tag == "testsuites"
+    for holder in (root, *root):
+        cases = list(holder.iter("testcase"))
+        counted = {"tests": len(cases)} | {
+            kind if kind == "skipped" else f"{kind}s": sum(case.find(kind) is not None for case in cases)
+            for kind in ("failure", "error", "skipped")
+        }
+        assert {name: int(holder.get(name) or 0) for name in counted} == counted
+        assert float(holder.get("time") or 0) >= 0
+    for case in root.iter("testcase"):
+        assert case.get("name")
+        assert case.get("classname")
+        results = [child for child in case if child.tag in ("failure", "error", "skipped")]
+        assert len(results) <= 1
+        assert all(child.get("message") and child.get("type") for child in results)
 
 
 def test_sarif_without_a_target_file_is_refused() -> None:
