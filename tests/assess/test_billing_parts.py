@@ -9,6 +9,8 @@ from typing import Any
 import pytest
 
 from relay_audit.assess.billing import assess_billing
+from relay_audit.assess.billing_calls import calls_of
+from relay_audit.assess.billing_delivery import nothing_in
 from relay_audit.assess.billing_tiers import judge_tiers
 from relay_audit.books import (
     BalanceReading,
@@ -397,3 +399,67 @@ def test_one_multiple_of_the_list_on_every_call_is_a_match_and_a_told_multiplier
         three, cost(1, "0.0000228"), cost(2, "0.00005"), cost(3, "0.0000228"), site=SiteFacts(software="sub2api")
     )
     assert accused(uneven) == []
+
+
+# What each of them rests on, and what it says
+
+
+HELD = {"prompt_tokens": 0, "completion_tokens": 0}
+
+
+@pytest.mark.parametrize(
+    ("code", "made", "params", "exchanges", "confidence"),
+    [
+        ("billing.error_charged",
+         lambda: judged([sent(1, REFUSED, status=400), sent(2, REFUSED, status=422)], row(1, 20), row(2, 30)),
+         {"n": 2, "charged": "0.0001", "statuses": [400, 422]}, ("X0001", "X0002"), "strong"),
+        ("billing.refund_missing",
+         lambda: judged([sent(1, REFUSED, status=400)], row(1, 516, **HELD), row(1, 16, kind="refund", **HELD)),
+         {"n": 1, "charged": "0.001032", "refunded": "0.000032", "difference": "0.001", "waited_s": 59}, ("X0001",), "strong"),
+        ("billing.refund_late",
+         lambda: judged([sent(1, REFUSED, status=400)], row(1, 516, **HELD), row(1, 516, kind="refund", after=60.6, **HELD)),
+         {"n": 1, "refunded": "0.001032", "delay_s": 60}, ("X0001",), "strong"),
+        ("billing.empty_reply_charged",
+         lambda: judged([sent(1, said("")), sent(2, said("")), sent(3)], row(1), row(2), row(3)),
+         {"n": 2, "of": 3, "charged": "0.000152"}, ("X0001", "X0002"), "strong"),
+        ("billing.empty_reply_charged",
+         lambda: judged([sent(1, said("")), sent(2)], row(1), row(2)),
+         {"n": 1, "of": 2, "charged": "0.000076"}, ("X0001",), "supporting"),
+        ("billing.incomplete_charged",
+         lambda: judged([sent(1, HALF, headers=STREAM), sent(2)], row(1), row(2)),
+         {"n": 1, "of": 1, "charged": "0.000076"}, ("X0001",), "strong"),
+        ("billing.duplicate_charge",
+         lambda: judged([sent(1), sent(2)], row(1), row(1, after=0.6), row(2), balance=balances(3 * PAID)),
+         {"n": 1, "rows": 2, "charged": "0.000152", "difference": "0.000076", "taken": True}, ("X0001",), "strong"),
+        ("billing.duplicate_charge",
+         lambda: judged([sent(1), sent(2)], row(1), row(1, after=0.6), row(2), balance=balances(2 * PAID)),
+         {"n": 1, "rows": 2, "charged": "0.000152", "difference": "0.000076", "taken": False}, ("X0001",), "supporting"),
+    ],
+)  # fmt: skip
+def test_a_finding_about_delivery_says_what_it_rests_on(code, made, params, exchanges, confidence):
+    hit = found(made(), code)
+    assert (hit.params, hit.exchanges) == (params, exchanges)
+    assert (hit.confidence, hit.basis) == (confidence, "relay_word")
+
+
+@pytest.mark.parametrize(
+    ("answer", "empty"),
+    [
+        (lambda: sent(1, ""), True),
+        (lambda: sent(1, "", failure="reset"), False),
+        (lambda: sent(1, said(""), failure="timeout_read"), False),
+        (lambda: sent(1, said(""), cut=True), False),
+        (lambda: sent(1, "<html>"), False),
+        (lambda: sent(1, {"id": "x"}), False),
+        (lambda: sent(1, said("   ")), True),
+        (lambda: sent(1, {**said(""), "stop_reason": "MAX_TOKENS"}), False),
+        (lambda: sent(1, {**said(""), "stop_reason": "end_turn"}), True),
+        (lambda: sent(1, said("", output_tokens_details={"thinking_tokens": 0})), True),
+        (lambda: sent(1, {"choices": [{"message": {"content": None}, "finish_reason": "stop"}]}), True),
+        (lambda: sent(1, {"choices": [{"message": {"content": "a"}, "finish_reason": "stop"}]}), False),
+        (lambda: sent(1, {"error": {"message": "no"}, "content": []}), False),
+    ],
+)
+def test_a_whole_answer_with_nothing_in_it(answer, empty):
+    [call] = calls_of(run([answer()], books(row(1))))
+    assert nothing_in(call) is empty

@@ -241,7 +241,8 @@ def test_litellm_that_clamps_is_named_for_what_its_operator_switched_on(
         "an honest operator may have switched it on"
     )
     assert bought.against <= {"params.clamped"}
-    assert bought.findings["model.not_verifiable"]["params"]["reason"] == "limit_not_refused"
+    named = bought.findings["model.matches"]["params"]["roads"] if "model.matches" in bought.findings else []
+    assert "error_text" not in named, "a limit that was lowered names nobody"
     assert bought.exit_code == 0
 
 
