@@ -32,6 +32,7 @@ from relay_audit.relays.registry import adapter_of
 from relay_audit.replay import History
 from relay_audit.target import origin_of
 from relay_audit.transport import Endpoint, Outgoing, Transport
+from relay_audit.trip_wire import armed
 from relay_audit.usage import counted, official_fault
 from relay_audit.wording import Wording
 from relay_audit.words import AuthStyle
@@ -229,7 +230,7 @@ def plan_by(question: Question, history: History, knowing: Knowing, seed: int) -
     wording = Wording(knowing.packs.wordlists, seed, baseline.text if baseline else "")
     plan = make_plan(question, pack, knowing.packs.probes, wording, seed)
     if not target.against_itself:
-        return plan
+        return armed(plan, pack, knowing.knowledge, day)
     return with_calibration(plan, question, pack, knowing.packs.probes, knowing.packs.wordlists, knowing.knowledge, day)
 
 

@@ -58,6 +58,8 @@ class Step(Frozen):
     """No legal output limit in the body: at most is the software's largest fill or clamp."""
     tier: Literal["", "users", "integration", "none"] = ""
     """For a case: whom a difference touches."""
+    trip_wire: str = ""
+    """For the oversized limit: the case whose fault stands behind it."""
     mirrors: str = ""
     """For an official step: the relay step whose very body it is."""
     user_agent: str = ""

@@ -33,6 +33,7 @@ from relay_audit.report.catalogue import Catalogue
 from relay_audit.report.phrases import Phrases
 from relay_audit.report.provenance import versions
 from relay_audit.target import target_from
+from relay_audit.trip_wire import armed
 from tests.audits import LIBRARY, OFFICIAL, Audited, TestClock, against_itself, in_process
 
 MODEL = "claude-sonnet-5-5"
@@ -149,6 +150,42 @@ def test_the_order_of_two_faults_is_stored(today: Audited) -> None:
     first = {row.case.removeprefix("max_tokens_above_limit_with_"): row.names for row in rows if "_with_" in row.case}
     assert first["temperature_range"] == "temperature"
     assert first["thinking_enabled"] == first["prefill"] == "max_tokens"
+
+
+def test_a_measured_order_puts_a_trip_wire_behind_the_oversized_limit(
+    borrowed: Library, today: Audited, tmp_path: Path
+) -> None:
+    """A hop that lowers the limit is refused all the same: nothing is generated, and it is a sign. An honest one is not
+    touched by it, and without a measured order the body stays as it was."""
+    honest = in_process("honest", 8, tmp_path / "a", checks=[3, 4], library=borrowed)
+    assert honest.judgement is not None
+    evidence = honest.judgement.evidence
+    assert evidence.plan is not None
+    sides = [step for step in evidence.plan.steps if step.case == "max_tokens_above_limit"]
+    assert {step.side for step in sides} == {"relay", "official"}
+    [wire] = {step.trip_wire for step in sides}
+    assert wire in {"thinking_disabled", "sampling_half", "prefill", "forced_tool", "thinking_enabled"}
+    assert {step.body["max_tokens"] for step in sides} == {128_001}
+    assert len({json.dumps(step.body, sort_keys=True) for step in sides}) == 1
+    assert honest.codes == set()
+    assert "error_text" in honest.finding("model.matches").params["roads"]
+
+    hop = in_process("limit_lowered", 8, tmp_path / "b", checks=[3, 4], library=borrowed)
+    assert hop.judgement is not None
+    oversize = next(step for step in sides if step.side == "relay")
+    answer = hop.judgement.evidence.of_step(oversize.id)
+    assert answer is not None
+    assert answer.status == 400
+    clamped = [f for f in hop.judgement.findings if f.code == "params.clamped" and oversize.case in f.params["cases"]]
+    assert [f.severity for f in clamped] == ["low"]
+    assert "error_text" not in hop.finding("model.matches").params["roads"]
+
+    assert today.judgement is not None
+    plain = today.judgement.evidence.plan
+    assert plain is not None
+    assert armed(plain, evidence.pack, LIBRARY.knowledge, TODAY) is plain, "no order is shipped"
+    stale = TODAY + dt.timedelta(days=200)
+    assert armed(plain, evidence.pack, borrowed.knowledge, stale) is plain, "an order past its term is none"
 
 
 def test_marks_are_seen_again_or_new(today: Audited, tomorrow: Audited) -> None:

@@ -14,6 +14,7 @@ from typing import Any, NamedTuple
 
 from relay_audit.assess.channel_signals import signatures_of
 from relay_audit.assess.model_names import commonest, names_told, relation
+from relay_audit.assess.tripped import tripped
 from relay_audit.books import SiteFacts
 from relay_audit.bounds import percent, unseen_share
 from relay_audit.codes import finding
@@ -170,7 +171,7 @@ def _matches(leaks: list[Leak], evidence: Evidence, knowledge: Knowledge) -> lis
                     observed={"model": asked, "rules_kept": kept})
         ]  # fmt: skip
     tried = [e.id for case in (OVERSIZE, *kept) for _, e in _of_case(evidence, case)]
-    params["reason"] = _why_closed(evidence, leaks)
+    params["reason"] = _why_closed(evidence, leaks, knowledge)
     return [
         finding(
             "model.not_verifiable", params, exchanges=tuple(tried), confidence="weak", observed={"rules_kept": kept}
@@ -178,11 +179,11 @@ def _matches(leaks: list[Leak], evidence: Evidence, knowledge: Knowledge) -> lis
     ]
 
 
-def _why_closed(evidence: Evidence, leaks: list[Leak]) -> str:
+def _why_closed(evidence: Evidence, leaks: list[Leak], knowledge: Knowledge) -> str:
     sent = _of_case(evidence, OVERSIZE)
     if not sent:
         return "not_sent"
-    if any(is_generation(e, evidence.pack) for _, e in sent):
+    if any(is_generation(e, evidence.pack) or tripped(step, e, evidence, knowledge) for step, e in sent):
         return "limit_not_refused"
     return "no_name_in_text" if leaks else "text_rewritten"
 

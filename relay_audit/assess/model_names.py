@@ -139,13 +139,14 @@ def _unheard_of(name: str, evidence: Evidence, knowledge: Knowledge) -> bool:
         return False
     if knowledge.named_in(name) or any(word in name.lower() for word in re.findall(r"[a-z]{3,}", asked.lower())):
         return False
-    return not (evidence.target.claim.channel in CUSTOMER_NAMED or _served_by_a_cloud(evidence, knowledge)
-                or any(row.fits(name) for row in knowledge.labels))  # fmt: skip
+    return not (from_a_cloud(evidence, knowledge) or any(row.fits(name) for row in knowledge.labels))
 
 
-def _served_by_a_cloud(evidence: Evidence, knowledge: Knowledge) -> bool:
-    """Whether the marks of any answer are those of a cloud whose customers name what they rent."""
-    named = (read_sample(exchange, evidence, knowledge).named for exchange in evidence.answers())
+def from_a_cloud(evidence: Evidence, knowledge: Knowledge) -> bool:
+    """Whether it is sold as a cloud's, or the marks of any answer are those of one whose customers name what they rent."""
+    if evidence.target.claim.channel in CUSTOMER_NAMED:
+        return True
+    named = (read_sample(exchange, evidence, knowledge).named for exchange in evidence.generations())
     return any(channels and CUSTOMER_NAMED.issuperset(channels) for channels in named)
 
 

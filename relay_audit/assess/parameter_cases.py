@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from relay_audit.assess.parameter_effects import EFFECTS
+from relay_audit.assess.tripped import lowered, tripped
 from relay_audit.conformance import RelayDefault
 from relay_audit.error_text import SHELL_TYPES, Said, read_refusal, same_complaint
 from relay_audit.evidence import Evidence
@@ -185,6 +186,9 @@ def _illegal(step: Step, exchange: Exchange, official: Official, scene: Scene) -
     if same_complaint(official.text, said.text, official.names):
         kept = status == official.status and (said.kind in SHELL_TYPES or said.kind == official.kind)
         return result("same" if kept else "rewritten")
+    if step.trip_wire and tripped(step, exchange, scene.evidence, scene.knowledge):
+        sure = lowered(step, exchange, scene.evidence, scene.knowledge, live=official.live)
+        return result("clamped" if sure else "unclear")
     same_type = status == official.status and official.kind and said.kind == official.kind
     if same_type or scene.is_default(rows, "status", status):
         return result("rewritten")

@@ -70,6 +70,8 @@ def _severity(result: Result, scene: Scene, *, alone: bool) -> Severity:
     wanted = {"accepted": "accepted", "clamped": "accepted", "dropped": "rewritten"}.get(result.outcome)
     if wanted and any(row.outcome == wanted and scene.excuses(row) for row in result.defaults):
         return "low"
+    if result.outcome == "clamped" and result.exchange.status != 200:  # refused by the fault behind it: a sign
+        return "low"
     if result.outcome == "refused" or (result.outcome == "rerouted" and not HARD_SIGNS & set(result.signs)):
         return "low"
     return "low" if alone and not result.official.live else "medium"
