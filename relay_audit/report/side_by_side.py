@@ -176,7 +176,9 @@ def _count_rows(finding: Finding, evidence: Evidence, phrases: Phrases) -> list[
 
 
 def _factor(name: str, level: JsonValue, phrases: Phrases) -> str:
-    """`English text`, but `length 8` and `streaming yes`: a number or a yes alone says nothing."""
+    """`English text`, `streamed`, but `length 8`: a number or a yes alone says nothing."""
+    if isinstance(level, bool) and (said := phrases.word(key := f"{name}_{'yes' if level else 'no'}")) != key:
+        return said
     value = phrases.value(name, level)
     return phrases.text("joint.pair", name=phrases.word(name), value=value) if isinstance(level, int) else value
 
