@@ -253,8 +253,9 @@ def _cannot_say(findings: tuple[Finding, ...], missing: list[int]) -> tuple[str,
     keys = ["always", "intent", "self_description", "capacity"]
     if missing:
         keys.append("untested")
-    if not any(f.basis == "live_official" for f in findings):
-        keys.append("no_live_official")
+    bases = {finding.basis for finding in findings}
+    if "live_official" not in bases:
+        keys.append("declared_official" if "declared_official" in bases else "no_live_official")
     return tuple(keys)
 
 

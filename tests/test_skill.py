@@ -85,13 +85,15 @@ def test_every_command_is_pinned_and_permits_nothing():
 
 @pytest.mark.parametrize("topic", ["errors", "reading", "money", "permissions", "ci"])
 def test_other_topics_run_as_they_stand(topic, monkeypatch, tmp_path, capsys, path):
-    """Their commands only read; they are tried on a run that a quote left behind."""
+    """Their commands only read; they are tried on a run that a quote left behind, and where a finding is read on one that
+    has made it."""
     from relay_audit.lab import serve
 
     monkeypatch.chdir(tmp_path)
-    with serve("honest", pace=0) as served:
+    with serve("hidden_508" if topic == "reading" else "honest", pace=0) as served:
         monkeypatch.setenv("RELAY_KEY", served.relay_key)
         line = f"run --base-url {served.relay_url} --model claude-sonnet-5-5 --claim anthropic --json"
+        line += " --checks 2 --max-usd 1" if topic == "reading" else ""
         run = json.loads(called(line, monkeypatch, capsys)[1])["run_id"]
         for command in commands(skill.topic(topic, "en")):
             words = command.removeprefix(PIN).partition("   #")[0].replace(" RUN", f" {run}").strip()

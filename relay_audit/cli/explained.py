@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
+from json import dumps
 from typing import Annotated, Any
 
 import typer
@@ -22,10 +23,42 @@ from relay_audit.report.side_by_side import stamp
 from relay_audit.report.untrusted import show
 from relay_audit.words import LANGS, Lang
 
+ROOM = 7_600
+"""Bytes of JSON without being asked for all."""
+SHOWN = 6
+"""Exchanges shown on a screen, likewise."""
+SHORT = (
+    "id",
+    "code",
+    "check",
+    "outcome",
+    "severity",
+    "impact",
+    "confidence",
+    "evidence_level",
+    "basis",
+    "params",
+    "texts",
+)
+ROW = (
+    "exchange",
+    "step",
+    "side",
+    "sent_at",
+    "probe",
+    "status",
+    "delivery",
+    "billed",
+    "counted",
+    "counted_by",
+    "charge",
+)
+
 
 def explain_finding(
     run: options.RunId,
     finding: Annotated[str, typer.Argument(metavar="FINDING", help="Its id: F003.")],
+    every: Annotated[bool, typer.Option("--all", help="Every exchange, whole.")] = False,
     lang: options.LangOption = None,
     json: options.Json = False,
 ) -> None:
@@ -35,7 +68,31 @@ def explain_finding(
         judgement = judge(store)
         found = explain(store, judgement, library, finding)
     chosen = language(lang, os.environ)
-    emit(_explained(found, judgement, chosen)) if json else say("\n".join(_told(found, judgement, chosen)), sys.stdout)
+    if json:
+        whole = _explained(found, judgement, chosen)
+        emit(whole if every else _fitted(whole, found))
+    else:
+        say("\n".join(_told(found, judgement, chosen, every=every)), sys.stdout)
+
+
+def _fitted(whole: dict[str, Any], found: Explanation) -> dict[str, Any]:
+    """The same within what one command may put on stdout unasked: the finding in short, and of what it rests on as much
+    as fits, the relay's own answers first. The probe's question is said once."""
+    rows = whole["rests_on"]
+    asked = {row["probe"]: row["question"] for row in rows if row["probe"]}
+    told = {name: whole["finding"][name] for name in SHORT if name in whole["finding"]}
+    short = {
+        **whole, "finding": told, "questions": asked, "rests_on": [], "rests_on_total": len(rows),
+        "all_cmd": f"relay-audit explain {whole['run_id']} {found.finding.id} --all --json",
+    }  # fmt: skip
+    room = ROOM - len(dumps(short, ensure_ascii=True))
+    for row in sorted(rows, key=lambda row: (row["side"] != "relay", row["billed"] is None)):
+        line = {name: row[name] for name in ROW if row[name] not in (None, "", [])}
+        room -= len(dumps(line, ensure_ascii=True)) + 2
+        if room < 0:
+            break
+        short["rests_on"].append(line)
+    return short
 
 
 def _explained(found: Explanation, judgement: Judgement, lang: Lang) -> dict[str, Any]:
@@ -76,7 +133,7 @@ def _link_row(link: Link) -> dict[str, Any]:
     }  # fmt: skip
 
 
-def _told(found: Explanation, judgement: Judgement, lang: Lang) -> list[str]:
+def _told(found: Explanation, judgement: Judgement, lang: Lang, *, every: bool) -> list[str]:
     words = Catalogue.load(lang)
     evidence, item = judgement.evidence, found.finding
     phrases = Phrases(words, evidence.quote.currency if evidence.quote else "USD")
@@ -89,8 +146,13 @@ def _told(found: Explanation, judgement: Judgement, lang: Lang) -> list[str]:
         "",
     ]
     lines += [words.text("explain.rests_on", n=str(len(found.links)))]
-    for link in found.links:
+    first = sorted(found.links, key=lambda link: (link.exchange.side != "relay", link.billed is None))
+    shown = found.links if every else tuple(first[:SHOWN])
+    for link in shown:
         lines += _link_lines(link, found, phrases, words)
+    if len(shown) < len(found.links):
+        command = f"relay-audit explain {evidence.run_id} {item.id} --all"
+        lines.append(words.text("explain.more", n=str(len(found.links) - len(shown)), command=command))
     lines += ["", words.text("explain.rule", rule=found.rule) if found.rule else words.text("explain.no_rule")]
     lines += [
         words.text("explain.known", id=row.id, table=table, date=row.observed.isoformat(), source=row.source)

@@ -85,7 +85,7 @@ def sender_here(recorder: Recorder, *, alone: bool) -> Sender:
 
 def show_reply(reply: Reply, details: dict[str, Any], as_json: bool) -> None:
     run = reply.run_id
-    then = {"cancelled": f"relay-audit report {run} --for internal", "paused": f"relay-audit resume {run}",
+    then = {"cancelled": f"relay-audit report {run} --for internal -o internal.html", "paused": f"relay-audit resume {run}",
             "blocked": f"relay-audit revise {run}"}.get(reply.status, f"relay-audit status {run}")  # fmt: skip
     then = details.get("approve_cmd", then)
     if as_json:

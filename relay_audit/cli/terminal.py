@@ -24,7 +24,7 @@ HEADLINE_LINES = 4
 MARKS = {"ok": "+", "warn": "!", "bad": "x", "unknown": "?"}
 COLOURS = {"ok": "\x1b[32m", "warn": "\x1b[33m", "bad": "\x1b[31m", "unknown": "\x1b[2m"}
 PLAIN = "\x1b[0m"
-DEFAULT_NEXT = "relay-audit report {run_id} --for vendor"
+DEFAULT_NEXT = "relay-audit report {run_id} --for vendor -o vendor.html"
 
 
 def coloured(environ: Mapping[str, str]) -> bool:

@@ -114,7 +114,7 @@ def standing(history: History) -> dict[str, Any]:
     elif history.status not in FINAL.values():
         row["then"] = f"relay-audit resume {run}"
     else:
-        row["then"] = f"relay-audit report {run} --for internal"
+        row["then"] = f"relay-audit report {run} --for internal -o internal.html"
     return row
 
 

@@ -34,7 +34,7 @@ SPARED_FIELDS = ("impact", "confidence", "check")
 """What the lightest findings go without where dozens of them would not fit otherwise; the code says it too."""
 COMMANDS = {
     "approve": "relay-audit status {run_id}",
-    "send_report": "relay-audit report {run_id} --for vendor",
+    "send_report": "relay-audit report {run_id} --for vendor -o vendor.html",
     "run_again": "relay-audit resume {run_id}",
 }
 """What to type for a next step that is a command of ours about this run."""

@@ -74,7 +74,7 @@ def test_short_form_of_the_main_job() -> None:
     ]
     assert [row["check"] for row in made["coverage"]] == [1, 2, 3, 4, 5, 6]
     assert made["exchanges"] == 13
-    assert made["answer"]["next"]["command"] == f"relay-audit report {run.run_id} --for vendor"
+    assert made["answer"]["next"]["command"] == f"relay-audit report {run.run_id} --for vendor -o vendor.html"
 
 
 AT_ONCE = 40
