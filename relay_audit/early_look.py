@@ -38,19 +38,20 @@ class EarlyLook:
         history = self.recorder.history
         return unread(history.ledger, history.books_asked)
 
-    async def before(self, step: Step) -> None:
-        """Reads the books before a step where that is due. Refusals that were answered have a rule of their own. Where each
-        answer names its own cost, that is no reading, and is always due."""
+    async def before(self, step: Step) -> bool:
+        """Reads the books before a step where that is due; whether it did. Refusals that were answered have a rule of their
+        own. Where each answer names its own cost, that is no reading, and is always due."""
         if self.settlement.adapter.has_headers:
             self.settlement.heed_headers()
         calls = self._calls()
         if not calls or not self._due(step, calls):
-            return
+            return False
         known = self.multiple()
         await self.settlement.look_early(calls[-1])
         if self.multiple() > known and not self._in_books(calls[-1]):
             await self.settlement.balance_again()
         self.recorder.note("checkpoint.written", {"books_asked": [call.id for call in calls]})
+        return True
 
     def _due(self, step: Step, unasked: list[Exchange]) -> bool:
         history = self.recorder.history
@@ -71,6 +72,7 @@ class EarlyLook:
         return [e for e in self._answered() if e.id not in asked and not self._in_books(e)]
 
     def _answered(self) -> list[Exchange]:
+        """Answered calls with a usage that can be read: an answer without one stands at its worst case anyhow."""
         history = self.recorder.history
         legal = {step.id for step in history.plan.chargeable() if not step.refusal} if history.plan else set()
-        return [e for e in history.sent() if e.step in legal and was_answered(e)]
+        return [e for e in history.sent() if e.step in legal and was_answered(e) and e.charge is not None]

@@ -169,7 +169,8 @@ class Runner:
                 if stop := (await self.lanes.read(pending)).reason:
                     return stop
                 continue
-            await self.early.before(step)
+            if await self.early.before(step):
+                continue  # it took its time: what was asked meanwhile is heard before an intent
             decision = self._decide(step, approval)
             tried.add(step.id)
             if decision.reason == "hold_above_balance" and step.refusal:

@@ -127,7 +127,8 @@ def _wrap_transport(fate: Fate) -> None:
         return answer
 
     async def reading(self: Any, response: Any) -> None:
-        paid = response.headers.get("x-oneapi-request-id") and fate.phase == "lanes"
+        own = response.headers.get("x-oneapi-request-id") and response.request.method == "POST"
+        paid = own and fate.phase == "lanes"
         fate.point(f"answer:{'paid' if paid else 'free'}", "arriving")
         await read(self, response)
 
