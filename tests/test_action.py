@@ -186,6 +186,23 @@ def test_every_day_has_one_hour_and_the_hours_differ():
     assert hour_of(days[0], "owner/name") == hour_of(days[0], "owner/name")
 
 
+def test_every_step_of_somebody_elses_is_pinned_by_its_digest():
+    files = [*sorted((ROOT / ".github/workflows").iterdir()), ROOT / "examples/ci/github-nightly.yml"]
+    used = [line for file in files for line in re.findall(r"uses: (\S+.*)", file.read_text("utf-8"))]
+    assert len(used) > 10
+    assert not [line for line in used if not re.match(r"\./|\S+@[0-9a-f]{40} # \S", line)]
+
+
+def test_a_release_needs_no_stored_token_and_a_persons_nod():
+    text = (ROOT / ".github/workflows/release.yml").read_text("utf-8")
+    assert "secrets." not in text
+    publish = text.split("  publish:")[1].split("  page:")[0]
+    assert re.findall(r"^ {6}([a-z-]+: write)$", publish, re.MULTILINE) == ["id-token: write"]
+    assert "environment: pypi" in publish
+    assert "attestations: true" in publish
+    assert not re.search(r"\brun:.*\$\{\{", text)
+
+
 def test_the_examples_name_this_version_and_never_hold_a_key():
     from relay_audit import __version__
 
