@@ -20,6 +20,7 @@ import time
 import traceback
 from collections import Counter
 from collections.abc import Callable, Iterator
+from contextvars import ContextVar
 from pathlib import Path
 from typing import Any
 
@@ -117,9 +118,11 @@ def _wrap_disk(fate: Fate) -> None:
 
 def _wrap_transport(fate: Fate) -> None:
     send, read = transport.Transport.send, transport._Flight.read
+    paying = ContextVar("paying", default=False)
 
     async def sending(self: Any, endpoint: Any, outgoing: Any) -> Any:
         paid = endpoint.side == "relay" and outgoing.method == "POST"
+        paying.set(paid)
         name = f"send:{endpoint.side}:{'paid' if paid else 'free'}"
         fate.point(name, "before")
         answer = await send(self, endpoint, outgoing)
@@ -127,8 +130,7 @@ def _wrap_transport(fate: Fate) -> None:
         return answer
 
     async def reading(self: Any, response: Any) -> None:
-        own = response.headers.get("x-oneapi-request-id") and response.request.method == "POST"
-        paid = own and fate.phase == "lanes"
+        paid = paying.get() and response.headers.get("x-oneapi-request-id") and fate.phase == "lanes"
         fate.point(f"answer:{'paid' if paid else 'free'}", "arriving")
         await read(self, response)
 
