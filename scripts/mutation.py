@@ -65,9 +65,12 @@ def modules() -> list[str]:
 
 
 def mutate(names: Iterable[str]) -> None:
-    """Tries these mutants, or patterns of their names, one after the other. Raises `CalledProcessError`."""
+    """Tries these mutants, or patterns of their names, one after the other. Ends the program with mutmut's own words where
+    it could not, as when a unit test fails without any fault."""
     command = [str(MUTMUT), "run", "--max-children", "1", *names]
-    subprocess.run(command, cwd=ROOT, check=True, stdout=subprocess.DEVNULL)
+    done = subprocess.run(command, cwd=ROOT, check=False, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+    if done.returncode:
+        sys.exit(done.stdout[-3000:])
 
 
 def chosen(module: str, sample: int | None) -> list[str]:

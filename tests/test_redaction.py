@@ -477,12 +477,12 @@ def test_two_megabytes_take_a_moment_and_hostile_shapes_not_much_more(shape):
     assert cleaned.raw == raw
 
 
-def test_a_key_in_bytes_that_are_no_text_is_seen_in_every_plain_form():
-    """What a kept film is searched for, piece by piece as it comes."""
+def test_a_key_in_bytes_that_are_no_text_is_seen_as_it_is_written():
+    """What a kept film is searched for, piece by piece as it comes: letters of either case, no encoding undone."""
     redactor = redactor_for(KEY)
     around = bytes(range(256)) * 4
-    for form in (KEY.encode(), KEY.upper().encode(), KEY.encode("utf-16-le"), base64.b64encode(KEY.encode())):
-        assert redactor.holds_own(around + form + around)
+    for form in (KEY, KEY.upper(), KEY[:-1], KEY[3:]):
+        assert redactor.holds_own(around + form.encode() + around)
     assert not redactor.holds_own(around)
     assert not redactor.holds_own(around + KEY[:6].encode() + around)
 
