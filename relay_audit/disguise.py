@@ -236,11 +236,13 @@ class Form:
 
 
 def forms_of(text: bytes, public: int = 0) -> list[Form]:
-    """Plain, reversed, hexadecimal and base64 (three alignments, both alphabets); the first `public` are no secret."""
+    """Plain, in two bytes a letter (UTF-16, either order), reversed, hexadecimal and base64 (three alignments, both
+    alphabets); the first `public` are no secret."""
     window = min(WINDOW, len(text))
     size = len(text)
     forms = [
         Form(text.lower(), window, (0, public)),
+        Form(b"\0".join(text[at : at + 1] for at in range(size)).lower(), 2 * window - 1, (0, 2 * public)),
         Form(text[::-1].lower(), window, (size - public, size)),
         Form(text.hex().encode(), 2 * window, (0, 2 * public)),
     ]

@@ -478,11 +478,14 @@ def test_two_megabytes_take_a_moment_and_hostile_shapes_not_much_more(shape):
 
 
 def test_a_key_in_bytes_that_are_no_text_is_seen_as_it_is_written():
-    """What a kept film is searched for, piece by piece as it comes: letters of either case, no encoding undone."""
+    """What a kept film is searched for, piece by piece as it comes: letters of either case, and the plain encodings."""
     redactor = redactor_for(KEY)
     around = bytes(range(256)) * 4
-    for form in (KEY, KEY.upper(), KEY[:-1], KEY[3:]):
-        assert redactor.holds_own(around + form.encode() + around)
+    written = [form.encode() for form in (KEY, KEY.upper(), KEY[:-1], KEY[3:])]
+    written += [KEY.encode("utf-16-le"), KEY.encode("utf-16-be"), KEY.encode().hex().encode(), KEY[::-1].encode()]
+    written += [base64.b64encode(b"x" * lead + KEY.encode()) for lead in range(3)]
+    for form in written:
+        assert redactor.holds_own(around + form + around)
     assert not redactor.holds_own(around)
     assert not redactor.holds_own(around + KEY[:6].encode() + around)
 
