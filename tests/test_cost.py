@@ -14,6 +14,8 @@ from tests.audits import in_process
 
 CEILINGS = {"quick": Decimal("0.003"), "standard": Decimal("0.05"), "thorough": Decimal("0.25")}
 """US dollars, relay and official together, on Claude Sonnet 5.5 at list price."""
+HALF_A_DOLLAR = Decimal("0.50")
+"""The ceiling of the contract's example of a target file."""
 NEAR = Decimal("0.25")
 """Without a counter the quoted input tokens lie this near to the billed ones."""
 SHORT = 150
@@ -48,6 +50,7 @@ def test_a_profile_costs_no_more_than_it_says(profile: str, official: bool, tmp_
     assert not evidence.ledger.total("unconfirmed")
     assert 0 < spent <= CEILINGS[profile], spent
     assert evidence.quote.expected <= CEILINGS[profile]
+    assert profile == "thorough" or evidence.quote.at_most <= HALF_A_DOLLAR
     for line in evidence.quote.lines:
         charged = evidence.ledger.total("settled", line=line.id)
         assert charged <= line.at_most
