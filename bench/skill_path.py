@@ -42,8 +42,9 @@ class Walk:
     faults: list[str] = field(default_factory=list)
 
 
-def walk(scenario: str, lang: str = "en") -> Walk:
-    """One audit of a scenario of the lab, as the text says. Raises nothing that a command did wrong: `faults`."""
+def walk(scenario: str, lang: str = "en", encoding: str = "utf-8") -> Walk:
+    """One audit of a scenario of the lab, as the text says, at a console of that encoding. Raises nothing that a command
+    did wrong: `faults`."""
     done = Walk()
     with serve(scenario, pace=0) as served, tempfile.TemporaryDirectory(prefix="skill-path-") as name:
         home = Path(name)
@@ -51,7 +52,7 @@ def walk(scenario: str, lang: str = "en") -> Walk:
         environ |= {
             "RELAY_KEY": served.relay_key, "OFFICIAL_KEY": served.official_key, "RELAY_AUDIT_REQUIRE_APPROVE": "1",
             "XDG_STATE_HOME": str(home / ".state"), "XDG_CONFIG_HOME": str(home / ".config"),
-            "PYTHONPATH": os.pathsep.join(sys.path),
+            "PYTHONPATH": os.pathsep.join(sys.path), "PYTHONIOENCODING": encoding,
         }  # fmt: skip
         text = _run(done, f"skill show --lang {lang}", 0, home, environ)
         run = ""
@@ -82,7 +83,7 @@ def _run(done: Walk, command: str, expected: int, home: Path, environ: dict[str,
     done.longest = max(done.longest, len(ended.stdout))
     if ended.returncode != expected:
         done.faults.append(f"exit {ended.returncode}, the text says {expected}: {command}")
-    return ended.stdout.decode()
+    return ended.stdout.decode(environ["PYTHONIOENCODING"])
 
 
 def _approve(done: Walk, command: str, home: Path, environ: dict[str, str]) -> None:
@@ -90,7 +91,7 @@ def _approve(done: Walk, command: str, home: Path, environ: dict[str, str]) -> N
     words = [*OURS, *shlex.split(command)[1:]]
     ended = subprocess.run(words, cwd=home, env=environ, capture_output=True, timeout=60, check=False)
     if ended.returncode:
-        done.faults.append(f"the approval was refused: {ended.stderr.decode()[:200]}")
+        done.faults.append(f"the approval was refused: {ended.stderr.decode(errors='replace')[:200]}")
 
 
 if __name__ == "__main__":

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib.util
+import io
 import json
 import re
 import shlex
@@ -59,9 +60,16 @@ def path() -> Any:
     return module
 
 
-@pytest.mark.parametrize("lang", ["en", pytest.param("zh-CN", marks=pytest.mark.deep)])
-def test_the_happy_path_works_from_the_text_alone(path, lang):
-    walked = path.walk("hidden_508", lang)
+@pytest.mark.parametrize(
+    ("lang", "encoding"),
+    [
+        ("en", "gbk"),
+        pytest.param("zh-CN", "gbk", marks=pytest.mark.deep),
+        pytest.param("en", "utf-8", marks=pytest.mark.deep),
+    ],
+)
+def test_the_happy_path_works_from_the_text_alone(path, lang, encoding):
+    walked = path.walk("hidden_508", lang, encoding)
     assert walked.faults == []
     assert len(walked.commands) <= 6
     assert walked.output <= 20_000
@@ -84,7 +92,7 @@ def test_every_command_is_pinned_and_permits_nothing():
 
 
 @pytest.mark.parametrize("topic", ["errors", "reading", "money", "permissions", "ci"])
-def test_other_topics_run_as_they_stand(topic, monkeypatch, tmp_path, capsys, path):
+def test_other_topics_run_as_they_stand(topic, monkeypatch, tmp_path, path):
     """Their commands only read; they are tried on a run that a quote left behind, and where a finding is read on one that
     has made it."""
     from relay_audit.lab import serve
@@ -94,20 +102,25 @@ def test_other_topics_run_as_they_stand(topic, monkeypatch, tmp_path, capsys, pa
         monkeypatch.setenv("RELAY_KEY", served.relay_key)
         line = f"run --base-url {served.relay_url} --model claude-sonnet-5-5 --claim anthropic --json"
         line += " --checks 2 --max-usd 1" if topic == "reading" else ""
-        run = json.loads(called(line, monkeypatch, capsys)[1])["run_id"]
+        run = json.loads(called(line, monkeypatch)[1])["run_id"]
         for command in commands(skill.topic(topic, "en")):
             words = command.removeprefix(PIN).partition("   #")[0].replace(" RUN", f" {run}").strip()
-            code, out, err = called(words, monkeypatch, capsys)
+            code, out, err = called(words, monkeypatch)
             assert code == 0, (words, out, err)
             assert len(out.encode()) <= 8_000
 
 
-def called(line: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> tuple[int, str, str]:
-    monkeypatch.setattr(sys, "argv", ["relay-audit", *shlex.split(line)])
-    with pytest.raises(SystemExit) as ended:
-        main()
-    read = capsys.readouterr()
-    return int(ended.value.code or 0), read.out, read.err
+def called(line: str, monkeypatch: pytest.MonkeyPatch) -> tuple[int, str, str]:
+    """The command at a Chinese Windows console."""
+    out, err = (io.TextIOWrapper(io.BytesIO(), encoding="gbk") for _ in range(2))
+    with monkeypatch.context() as patch:
+        patch.setattr(sys, "argv", ["relay-audit", *shlex.split(line)])
+        patch.setattr(sys, "stdout", out)
+        patch.setattr(sys, "stderr", err)
+        with pytest.raises(SystemExit) as ended:
+            main()
+        said = [stream.buffer.getvalue().decode("gbk") for stream in (out, err) if not stream.flush()]
+    return int(ended.value.code or 0), said[0], said[1]
 
 
 def test_both_languages_show_the_same_commands():
@@ -180,9 +193,9 @@ def test_the_permissions_topic_holds_the_snippets_whole():
         assert (FOLDER / "assets" / asset).read_text("utf-8").strip() in shown
 
 
-def test_installing_puts_the_whole_folder_where_the_agent_looks(tmp_path, monkeypatch, capsys):
+def test_installing_puts_the_whole_folder_where_the_agent_looks(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    code, out, _ = called("skill install --claude --codex --cursor --dir elsewhere --json", monkeypatch, capsys)
+    code, out, _ = called("skill install --claude --codex --cursor --dir elsewhere --json", monkeypatch)
     assert code == 0
     places = json.loads(out)["installed"]
     assert places == [f"{parent}/relay-audit" for parent in (*skill.PLACES.values(), "elsewhere")]
@@ -212,7 +225,7 @@ def test_a_link_is_not_written_through(tmp_path):
     assert list((tmp_path / "victim").iterdir()) == []
 
 
-def test_an_unknown_topic_names_the_known_ones(monkeypatch, capsys):
-    code, _, err = called("skill show mony", monkeypatch, capsys)
+def test_an_unknown_topic_names_the_known_ones(monkeypatch):
+    code, _, err = called("skill show mony", monkeypatch)
     assert code == 2
     assert "money" in err
