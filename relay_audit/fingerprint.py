@@ -238,8 +238,13 @@ class Knowledge(Frozen):
         return next((row for row in self.video_prices if row.valid_on(day) and self._is_of(model, row.models)), None)
 
     def model(self, name: str) -> ModelFacts | None:
+        """By its name or an alias, however its words and figures are joined (`gpt-35-turbo`, `claudesonnet55`)."""
         wanted = canonical_model(name)
-        return next((m for m in self.models if wanted == m.name or wanted in m.aliases), None)
+        found = next((m for m in self.models if wanted == m.name or wanted in m.aliases), None)
+        if found is not None:
+            return found
+        closed = wanted.replace("-", "")
+        return next((m for m in self.models if any(closed == n.replace("-", "") for n in (m.name, *m.aliases))), None)
 
     def named_in(self, label: str) -> str:
         """The longest known name or alias that stands whole in a seller's label; empty where none does."""
@@ -302,16 +307,17 @@ _PREFIXES = re.compile(r"^(?:[a-z-]{2,7}\.)?(?:anthropic|openai|google|bedrock|v
 def canonical_model(name: str) -> str:
     """A model name without provider prefix, region, release date and version tail.
 
-    `us.anthropic.claude-sonnet-4-5-20250929-v1:0`, `anthropic/claude-sonnet-4.5` and `claude-sonnet-4-5@20250929`
-    are all `claude-sonnet-4-5`.
+    `us.anthropic.claude-sonnet-4-5-20250929-v1:0`, `anthropic/claude-sonnet-4.5`, `claude-sonnet-4-5@20250929`,
+    `claude-sonnet-4-5[1m]` and `Claude Sonnet 4.5` are all `claude-sonnet-4-5`.
     """
     text = name.strip().lower().split(":")[0]
     text = re.sub(r"^(?:\*+\.)+", "", text)
     while (shorter := _PREFIXES.sub("", text)) != text:
         text = shorter
-    text = text.rsplit("/", 1)[-1]
-    text = re.sub(r"-v\d+$", "", text)
-    text = re.sub(r"[-@](?:20\d{6}|20\d\d-\d\d-\d\d|latest)$", "", text)
+    text = _PREFIXES.sub("", text.rsplit("/", 1)[-1])
+    text = re.sub(r"[\s_]+", "-", re.sub(r"\[\d+[km]\]$", "", text))
+    text = re.sub(r"-v\d+(?=$|@20\d{6}$)", "", text)
+    text = re.sub(r"[-@](?:20\d{6}|20\d\d-\d\d-\d\d|latest|default)$", "", text)
     return re.sub(r"(?<=\d)\.(?=\d)", "-", text)
 
 

@@ -21,6 +21,9 @@ MAKERS = re.compile(
     r"^(claude|gpt|chatgpt|o[1-9]|gemini|gemma|glm|qwen|deepseek|kimi|minimax|llama|mistral|mixtral|grok|doubao|ernie|yi|phi)"
 )
 """A name that starts like a model's: a deployment or channel label is not evidence of anything."""
+WORD = re.compile(r"[a-z]{2,}")
+MODES = frozenset({"chat", "reasoner", "preview", "instruct", "thinking"})
+"""Words of a moving name that tell how a model is asked, not which one it is."""
 CUSTOMER_NAMED = frozenset({"azure", "aws", "vertex"})
 """Clouds that let their customers name what they rent: deployments, inference profiles, endpoints."""
 
@@ -34,10 +37,14 @@ def relation(asked: str, other: str, knowledge: Knowledge) -> str:
     """`same`, `another`, or `unclear` where one of the names is no model's name that anybody could tell apart.
 
     A seller's own label (`官转-claude-sonnet-5-5`) is read as the longest model name in it; that name alone is `unclear`,
-    and a label that holds none and does not begin like one can be held against nobody.
+    and a label that holds none and does not begin like one can be held against nobody. Neither can a name without a version
+    (`claude-sonnet-latest`, `deepseek-chat`) that its maker moves from one model to the next, nor a name of the same maker
+    that names a channel (`claude-max-pool`).
     """
     if knowledge.same_model(asked, other):
         return "same"
+    if _moved(asked, other):
+        return "unclear"
     a, b = canonical_model(asked), canonical_model(other)
     known = knowledge.model(other) is not None
     if knowledge.model(asked) is None:
@@ -48,7 +55,40 @@ def relation(asked: str, other: str, knowledge: Knowledge) -> str:
             return "unclear"
     if not known and (a.startswith(b) or b.startswith(a)):
         return "unclear"
-    return "another" if known or MAKERS.match(b) else "unclear"
+    if known or (named := knowledge.named_in(other)):
+        return "another" if known or not knowledge.same_model(asked, named) else "unclear"
+    if not MAKERS.match(b) or (_maker(a) == _maker(b) and _is_a_channel(a, b, knowledge)):
+        return "unclear"
+    return "another"
+
+
+def _maker(name: str) -> str:
+    found = MAKERS.match(name)
+    return "gpt" if found and found[1] in ("chatgpt", "o1", "o3", "o4") else found[1] if found else ""
+
+
+def _is_a_channel(asked: str, name: str, knowledge: Knowledge) -> bool:
+    """An unknown name without a version, or with a word that people put into the names of channels; not one that names
+    another class of the maker's models (`claude-haiku-latest` for a sonnet)."""
+    classes = {word for m in knowledge.models if _maker(m.name) == _maker(name) for word in WORD.findall(m.name)}
+    other = (set(WORD.findall(name)) & classes) - set(WORD.findall(asked)) - {_maker(name)}
+    if any(not any(row.fits(word) for row in knowledge.labels) for word in other):
+        return False
+    return not re.search(r"\d", name) or any(row.fits(name) for row in knowledge.labels)
+
+
+def _moved(one: str, other: str) -> bool:
+    """Whether one of two names is a moving one, without a version, and the other may be what it stands for today; or the
+    name before and after its release."""
+    a, b = (canonical_model(name).removesuffix("-preview") for name in (one, other))
+    if a == b:
+        return True
+    asked, answered = (bool(re.search(r"\d", name)) for name in (a, b))
+    if asked == answered or not _maker(a) or _maker(a) != _maker(b):
+        return False
+    moving, dated = (b, a) if asked else (a, b)
+    said = set(WORD.findall(moving)) - {_maker(moving)} - MODES
+    return said <= set(WORD.findall(dated)) and (bool(said) or answered)
 
 
 def _held_to(name: str, evidence: Evidence, knowledge: Knowledge) -> str:

@@ -76,6 +76,24 @@ def run(
         ("claude-sonnet-5-5-thinking", "claude-sonnet-5", "another"),
         ("满血-55", "claude-haiku-4-5", "unclear"),
         ("claude-sonnet-5-9", "claude-sonnet-5", "another"),
+        (MODEL, "Claude Sonnet 5.5", "same"),
+        (MODEL, "claude_sonnet_5_5[1m]", "same"),
+        (MODEL, "vertex_ai/claude-sonnet-5-5@default", "same"),
+        (MODEL, "bedrock/converse/us.anthropic.claude-sonnet-5-5-20260928-v1:0", "same"),
+        ("gpt-5.4", "gpt-54", "same"),
+        (MODEL, "claude-max-pool-3", "unclear"),
+        (MODEL, "claude-code", "unclear"),
+        (MODEL, "claude-sonnet-latest", "unclear"),
+        ("claude-sonnet-latest", "claude-sonnet-5-5-20260928", "unclear"),
+        ("claude-sonnet-latest", "claude-haiku-4-5", "another"),
+        (MODEL, "claude-haiku-latest", "another"),
+        (MODEL, "claude-sonnet-9", "another"),
+        (MODEL, "claude-haiku-4-5-pool", "another"),
+        ("deepseek-chat", "deepseek-v4-flash", "unclear"),
+        ("deepseek-reasoner", "deepseek-chat", "another"),
+        ("deepseek-v4-pro", "deepseek-chat", "another"),
+        ("gemini-3-flash", "gemini-3-flash-preview", "unclear"),
+        ("gemini-3.5-flash", "gemini-flash-latest", "unclear"),
     ],
 )
 def test_what_another_name_means(asked, other, says):
@@ -188,7 +206,7 @@ def test_a_known_other_name_outweighs_one_that_nobody_knows():
         "Claude-Sonnet-5-5", "CLAUDE-SONNET-5.5", "anthropic/claude-sonnet-5-5-20260928", "eu.anthropic.claude-sonnet-5-5-v1:0",
         "sonnet-5.5", "my.sonnet55", "team-claude", "azure-prod-3", "prod", "eastus2-gpt", "官转1", "channel 7", "[特价]qz", "12",
         "arn:aws:bedrock:us-east-1:123456789012:application-inference-profile/a1b2c3d4e5f6", "ep-20261001123456-abcde",
-        "projects/1/locations/l/endpoints/2", "9f8e7d6c5b4a", "Default",
+        "projects/1/locations/l/endpoints/2", "9f8e7d6c5b4a", "Default", "unknown", "null", "x", "upstream-3",
     ],
 )  # fmt: skip
 def test_an_alias_a_deployment_or_a_label_is_no_difference(name):
