@@ -238,27 +238,22 @@ class Knowledge(Frozen):
         return next((row for row in self.video_prices if row.valid_on(day) and self._is_of(model, row.models)), None)
 
     def model(self, name: str) -> ModelFacts | None:
-        """By its name or an alias, however its words and figures are joined (`gpt-35-turbo`, `claudesonnet55`)."""
+        """By its name or an alias, however its parts are joined (`gpt-35-turbo`)."""
         wanted = canonical_model(name)
-        found = next((m for m in self.models if wanted == m.name or wanted in m.aliases), None)
-        if found is not None:
-            return found
-        closed = wanted.replace("-", "")
-        return next((m for m in self.models if any(closed == n.replace("-", "") for n in (m.name, *m.aliases))), None)
+        exact = (m for m in self.models if wanted in (m.name, *m.aliases))
+        closed = ((m, n.replace("-", "")) for m in self.models for n in (m.name, *m.aliases))
+        return next(exact, None) or next((m for m, n in closed if n == wanted.replace("-", "")), None)
 
     def named_in(self, label: str) -> str:
         """The longest known name or alias that stands whole in a seller's label; empty where none does."""
-        text = canonical_model(label)
-        names = (name for m in self.models for name in (m.name, *m.aliases))
+        text, names = canonical_model(label), (name for m in self.models for name in (m.name, *m.aliases))
         inside = [n for n in names if re.search(rf"(?<![a-z0-9]){re.escape(n)}(?![a-z0-9]|-\d)", text)]
         return max(inside, key=len, default="")
 
     def same_model(self, one: str, other: str) -> bool:
         """Equal after dates, provider prefixes and known aliases are taken off."""
         a, b = (self.model(name) for name in (one, other))
-        if a is not None and b is not None:
-            return a.name == b.name
-        return canonical_model(one) == canonical_model(other)
+        return a.name == b.name if a and b else canonical_model(one) == canonical_model(other)
 
     def refusal_of(self, dialect: str, case: str, model: str, day: dt.date, *, refused: bool) -> Refusal | None:
         """The vendor's dated answer to a case, refused or taken as planned; None where none is on record, or where it was
@@ -315,10 +310,9 @@ def canonical_model(name: str) -> str:
     while (shorter := _PREFIXES.sub("", text)) != text:
         text = shorter
     text = _PREFIXES.sub("", text.rsplit("/", 1)[-1])
-    text = re.sub(r"[\s_]+", "-", re.sub(r"\[\d+[km]\]$", "", text))
-    text = re.sub(r"-v\d+(?=$|@20\d{6}$)", "", text)
+    text = re.sub(r"\[\d+[km]\]$|-v\d+(?=$|@20\d{6}$)", "", text)
     text = re.sub(r"[-@](?:20\d{6}|20\d\d-\d\d-\d\d|latest|default)$", "", text)
-    return re.sub(r"(?<=\d)\.(?=\d)", "-", text)
+    return re.sub(r"[\s_]+|(?<=\d)\.(?=\d)", "-", text)
 
 
 def parse_rows(kind: str, rows: list[dict[str, Any]]) -> tuple[Known | VerdictRule | Pin, ...]:

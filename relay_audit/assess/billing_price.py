@@ -64,15 +64,16 @@ class Compared:
 def prices(evidence: Evidence, knowledge: Knowledge, bill: Bill, done: tuple[Judged, ...]) -> list[Finding]:
     compared = [c for item in done if (c := compare(item, evidence)) is not None]
     higher = [c for c in compared if c.higher]
-    found = [_differs(higher, evidence, knowledge, done)] if higher else []
+    found = [_differs(higher, compared, evidence, knowledge, done)] if higher else []
     return [*found, *_against_claim(evidence, knowledge, bill, done), *_groups(evidence, bill)]
 
 
 def compare(item: Judged, evidence: Evidence) -> Compared | None:
-    """None where the list says nothing of this row: a closed list, another group, a ratio of this user's own."""
+    """None where the list says nothing of this row: a closed list, another group, a ratio of this user's own, or a list of
+    ratios for a row that was charged by an expression."""
     group = _published_group(item, evidence)
     published = published_in(evidence)
-    if group is None or published is None:
+    if group is None or published is None or (item.tariff.expression and evidence.site.published is None):
         return None
     return _compare(item, published, group)
 
@@ -121,13 +122,37 @@ def changed_since(items: list[Compared], evidence: Evidence) -> bool:
     return False
 
 
-def _differs(items: list[Compared], evidence: Evidence, knowledge: Knowledge, done: tuple[Judged, ...]) -> Finding:
+def _lowered_since(items: list[Compared], compared: list[Compared], evidence: Evidence) -> bool:
+    """A list that was read only after the calls shows the last of them as charged: the tariff fell in between."""
+    last = max(c.item.row.created_at for c in items)
+    later = [c for c in compared if c.item.row.created_at > last]
+    return evidence.site.published is None and bool(later) and not any(c.higher for c in later)
+
+
+def _by_base(items: list[Compared], evidence: Evidence) -> bool:
+    """Whether the base ratio differs too. A list of ratios shows what is configured: for the models whose ratios of output
+    and cache are built in, new-api charges by those and lists what was once entered (`GetCompletionRatio`)."""
+    published = published_in(evidence)
+    if evidence.site.published is not None or published is None:
+        return True
+    limit = (published.model_ratio or Decimal(0)) * (1 + TOLERANCE)
+    return any(c.item.tariff.fixed is not None or c.item.tariff.model > limit for c in items)
+
+
+def _differs(
+    items: list[Compared],
+    compared: list[Compared],
+    evidence: Evidence,
+    knowledge: Knowledge,
+    done: tuple[Judged, ...],
+) -> Finding:
     charged, published = sum((c.charged for c in items), Decimal(0)), sum((c.published for c in items), Decimal(0))
     calls = [c.item.call for c in items]
-    changed = changed_since(items, evidence)
+    changed = changed_since(items, evidence) or _lowered_since(items, compared, evidence)
     started = evidence.started_at
     looked_again = any(later.published is not None for later in evidence.prices)
     sure = looked_again or max(call.exchange.sent_at for call in calls) - started <= FRESH
+    sure = sure and _by_base(items, evidence)
     params = {
         "n": len(items),
         "of": len(done),

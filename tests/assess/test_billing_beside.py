@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 from decimal import Decimal
 from typing import Any
 
@@ -194,3 +195,23 @@ def test_a_list_of_ratios_stands_in_for_a_closed_price_list():
     assert (hit.params["factor"], hit.params["published_rate"], hit.params["charged_rate"]) == ("1.5", "2", "3")
     assert accused(ratio_list(LISTED, PAID)) == []
     assert "billing.price_differs_from_published" not in codes(ratio_list(None))
+
+
+def test_a_list_of_ratios_that_is_not_what_is_in_force_accuses_nobody():
+    """What is configured and what is built in may differ in output and cache; a tariff may fall in mid-run; an expression
+    is in no list of ratios."""
+    site, stale = SiteFacts(software="new-api"), LISTED.model_copy(update={"completion_ratio": Decimal(2)})
+    plain = [row(n, group="vip") for n in (1, 2)]
+    reading = PriceReading(at=at(70), exchange="X0099", published=stale)
+    hit = found(judged(CALLS[:2], *plain, prices=(reading,), site=site), "billing.price_differs_from_published")
+    assert (hit.severity, hit.confidence, hit.accusation) == ("low", "supporting", False)
+    before = row(1, 57, group="vip", other={**RATIOS, "model_ratio": 57 / PAID})
+    listed = PriceReading(at=at(70), exchange="X0099", published=LISTED)
+    hit = found(
+        judged(CALLS[:2], before, plain[1], prices=(listed,), site=site), "billing.price_differs_from_published"
+    )
+    assert (hit.severity, hit.outcome, hit.params["changed"]) == ("info", "match", True)
+    text = base64.b64encode(b"p * 3 + c * 15").decode()
+    other = {"group_ratio": 1, "billing_mode": "tiered_expr", "expr_b64": text}
+    tiered = [row(n, 57, group="vip", other=other) for n in (1, 2)]
+    assert "billing.price_differs_from_published" not in codes(judged(CALLS[:2], *tiered, prices=(listed,), site=site))
