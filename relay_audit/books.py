@@ -186,6 +186,8 @@ class BalanceReading(Frozen):
     """Spent so far, in quota units."""
     used: Decimal | None = None
     """Spent so far, in site dollars, where the software writes those."""
+    step: Decimal = Decimal(0)
+    """The smallest difference that the page shows, in site dollars, where it is as coarse as whole cents; else 0."""
     available: Decimal | None = None
     """In quote currency (site dollars); None where unlimited or unknown."""
     unlimited: bool = False
@@ -201,6 +203,11 @@ class BalanceReading(Frozen):
         if self.totals is not None:
             return self.totals.cost
         return self.used
+
+
+def coarse(*readings: BalanceReading) -> Decimal:
+    """By how much a difference between these readings may be rounding alone, in site dollars."""
+    return min((reading.step for reading in readings), default=Decimal(0))
 
 
 class UsageReading(Frozen):

@@ -48,8 +48,11 @@ class EarlyLook:
             return False
         known = self.multiple()
         await self.settlement.look_early(calls[-1])
-        if self.multiple() > known and not self._in_books(calls[-1]):
-            await self.settlement.balance_again()
+        if self.multiple() > known:
+            again = (
+                self.settlement.rows_again(calls[-1]) if self._in_books(calls[-1]) else self.settlement.balance_again()
+            )
+            await again
         self.recorder.note("checkpoint.written", {"books_asked": [call.id for call in calls]})
         return True
 

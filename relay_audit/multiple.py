@@ -10,7 +10,7 @@ import itertools
 from collections.abc import Iterable, Mapping, Sequence
 from decimal import Decimal
 
-from relay_audit.books import BalanceReading
+from relay_audit.books import BalanceReading, coarse
 from relay_audit.exchange import Exchange
 from relay_audit.ledger import Entry, Ledger
 
@@ -57,7 +57,8 @@ def _by_balance(
         since = [e for e in ledger.entries if e.side == "relay" and _between(exchanges, e, told[0][0], reading)]
         forecast = sum((e.amount for e in since), Decimal(0))
         if forecast and any(_is_forecast(entry) for entry in since):
-            yield (spent - told[0][1] - len(since) * ONE / per_unit) / forecast
+            rounded = len(since) * ONE / per_unit + coarse(*(one for one, _ in told))
+            yield (spent - told[0][1] - rounded) / forecast
 
 
 def _between(exchanges: Mapping[str, Exchange], entry: Entry, first: BalanceReading, last: BalanceReading) -> bool:

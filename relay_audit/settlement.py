@@ -125,6 +125,14 @@ class Settlement:
             await self.sides.clock.sleep(SETTLING.total_seconds())
             await self.books.balance("between", leave=LEAVE_EARLY)
 
+    async def rows_again(self, call: Exchange) -> None:
+        """A row that says more than was answered for is looked at once more: it may still show what was only reserved."""
+        if self.adapter.log is not None and self._may_read(self.adapter.log):
+            await self._wait_for_rows([call])
+            reading = await self.books.log("between", leave=LEAVE_EARLY)
+            if reading is not None and reading.state == "read":
+                self._write_charges(reading, loose_rows=False)
+
     async def charges_of(self, exchanges: list[Exchange]) -> dict[str, Decimal]:
         """What the books say some refusals cost, in site dollars, by one reading; what cannot be known now is absent. A
         refusal without a row cost nothing; an accepted call without one is waited for, once."""

@@ -9,10 +9,12 @@ from __future__ import annotations
 
 import re
 
+from relay_audit.assess.model_names import maker
 from relay_audit.books import LogRow
 from relay_audit.codes import finding
 from relay_audit.evidence import Evidence
 from relay_audit.finding import Finding
+from relay_audit.fingerprint import canonical_model
 
 CLOUDS = {3: "azure", 33: "aws", 41: "vertex"}
 RELAYS = frozenset({20, 59, 60})
@@ -21,6 +23,8 @@ FORMATS = {
     "Claude Messages": "anthropic", "OpenAI Compatible": "openai", "OpenAI Responses": "openai", "Google Gemini": "gemini",
 }  # fmt: skip
 """The formats that `request_conversion` names, in the order in which a request went through them, and whose they are."""
+OWN_FORMAT = {"claude": "anthropic", "gemini": "gemini"}
+"""Whose format a maker's models are sold in at home, by how their names begin; any other's is OpenAI's, theirs or alike."""
 FIRST_PARTY = ("anthropic", "openai")
 DEFAULT_STRIPPED = frozenset({"service_tier", "inference_geo", "speed", "safety_identifier", "store"})
 """What honest channels of the family take out: an override of these alone is no difference."""
@@ -37,12 +41,19 @@ def admitted(evidence: Evidence) -> list[Finding]:
 
 def _converted(evidence: Evidence, rows: list[LogRow]) -> list[Finding]:
     """The formats that answered requests went through on their way to the upstream: into another vendor's, or into
-    another one of the same vendor. A format of an unknown name says nothing."""
+    another one of the same vendor. A format of an unknown name says nothing, and one that ends in the format of the model's
+    own maker (Claude bought over OpenAI's) is how it has to be."""
     answered = {exchange.id for exchange in evidence.generations() if exchange.status == 200}
     told = [row for row in rows if row.exchange in answered and row.admissions.conversion]
     known = [row for row in told if all(name in FORMATS for name in row.admissions.conversion)]
     changed = [row for row in known if len(set(row.admissions.conversion)) > 1]
-    other = [row for row in changed if len({FORMATS[name] for name in row.admissions.conversion}) > 1]
+    home = OWN_FORMAT.get(maker(canonical_model(evidence.target.official_model)), "openai")
+    other = [
+        row
+        for row in changed
+        if len({FORMATS[name] for name in row.admissions.conversion}) > 1
+        and FORMATS[row.admissions.conversion[-1]] != home
+    ]
     hits = other or changed
     if not hits:
         return []

@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 from relay_audit.assess.billing_balance import SETTLED
 from relay_audit.assess.billing_calls import Call, calls_of, dollars, ids
-from relay_audit.books import BalanceReading
+from relay_audit.books import BalanceReading, coarse
 from relay_audit.codes import finding
 from relay_audit.evidence import Evidence
 from relay_audit.finding import Finding
@@ -42,19 +42,35 @@ def fell_without_rows(evidence: Evidence) -> list[Finding]:
     if None in spans or any(span and span.fell and not span.calls for span in spans):
         return []  # unknown amounts, or a balance that falls while nothing of ours is sent
     fell, forecast = sum((s.fell for s in ours), Decimal(0)), sum((s.forecast for s in ours), Decimal(0))
-    unit = Decimal(1) / evidence.site.quota_per_unit
-    if not forecast or fell <= forecast * ABOVE + unit * len(calls):
+    rounded = len(calls) * Decimal(1) / evidence.site.quota_per_unit + coarse(*(reading for reading, _ in told))
+    if not forecast or fell <= forecast * ABOVE + rounded:
         return []
     multiples = [span.fell / span.forecast for span in ours if span.forecast]
     settled = told[-1][0].at - max(call.exchange.sent_at for call in calls) >= SETTLED
-    known_group = evidence.target.claim.group in evidence.site.group_ratio
-    sure = len(multiples) > 1 and max(multiples) <= min(multiples) * ALIKE and settled and known_group
+    steady = len(multiples) > 1 and max(multiples) <= min(multiples) * ALIKE
+    sure = steady and settled and _no_other_tariff(evidence, fell / forecast)
     params = {
         "n": len(calls), "charged": dollars(fell), "recomputed": dollars(forecast), "difference": dollars(fell - forecast),
         "cause": "no_row", "road": "unlogged", "since": f"{told[0][0].at:%H:%M:%S}", "until": f"{told[-1][0].at:%H:%M:%S}",
     }  # fmt: skip
     return [finding("billing.overcharged", params, exchanges=ids(calls), severity=None if sure else "low",
                     confidence="strong" if sure else "supporting", basis="relay_word")]  # fmt: skip
+
+
+def _no_other_tariff(evidence: Evidence, multiple: Decimal) -> bool:
+    """Whether the claimed group is known, no other one that the site lists comes to this multiple (the key may sit there),
+    and no later look at the list showed another price (the tariff may have changed since the quote)."""
+    site, group = evidence.site, evidence.target.claim.group
+    mine = site.group_ratio.get(group)
+    if not mine:
+        return False
+    others = [ratio / mine for name, ratio in site.group_ratio.items() if name != group]
+    changed = any(
+        (look.published is not None and look.published != site.published)
+        or (look.group_ratio and look.group_ratio.get(group) != mine)
+        for look in evidence.prices
+    )
+    return not changed and not any(multiple / ALIKE <= other <= multiple * ALIKE for other in others)
 
 
 def _span(

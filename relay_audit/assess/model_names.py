@@ -57,12 +57,13 @@ def relation(asked: str, other: str, knowledge: Knowledge) -> str:
         return "unclear"
     if known or (named := knowledge.named_in(other)):
         return "another" if known or not knowledge.same_model(asked, named) else "unclear"
-    if not MAKERS.match(b) or (_maker(a) == _maker(b) and _is_a_channel(a, b, knowledge)):
+    if not MAKERS.match(b) or (maker(a) == maker(b) and _is_a_channel(a, b, knowledge)):
         return "unclear"
     return "another"
 
 
-def _maker(name: str) -> str:
+def maker(name: str) -> str:
+    """The word with which names of its maker begin, of a canonical name; empty where it begins like nobody's."""
     found = MAKERS.match(name)
     return "gpt" if found and found[1] in ("chatgpt", "o1", "o3", "o4") else found[1] if found else ""
 
@@ -70,8 +71,8 @@ def _maker(name: str) -> str:
 def _is_a_channel(asked: str, name: str, knowledge: Knowledge) -> bool:
     """An unknown name without a version, or with a word that people put into the names of channels; not one that names
     another class of the maker's models (`claude-haiku-latest` for a sonnet)."""
-    classes = {word for m in knowledge.models if _maker(m.name) == _maker(name) for word in WORD.findall(m.name)}
-    other = (set(WORD.findall(name)) & classes) - set(WORD.findall(asked)) - {_maker(name)}
+    classes = {word for m in knowledge.models if maker(m.name) == maker(name) for word in WORD.findall(m.name)}
+    other = (set(WORD.findall(name)) & classes) - set(WORD.findall(asked)) - {maker(name)}
     if any(not any(row.fits(word) for row in knowledge.labels) for word in other):
         return False
     return not re.search(r"\d", name) or any(row.fits(name) for row in knowledge.labels)
@@ -84,10 +85,10 @@ def _moved(one: str, other: str) -> bool:
     if a == b:
         return True
     asked, answered = (bool(re.search(r"\d", name)) for name in (a, b))
-    if asked == answered or not _maker(a) or _maker(a) != _maker(b):
+    if asked == answered or not maker(a) or maker(a) != maker(b):
         return False
     moving, dated = (b, a) if asked else (a, b)
-    said = set(WORD.findall(moving)) - {_maker(moving)} - MODES
+    said = set(WORD.findall(moving)) - {maker(moving)} - MODES
     return said <= set(WORD.findall(dated)) and (bool(said) or answered)
 
 

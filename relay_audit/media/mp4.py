@@ -137,7 +137,7 @@ def _structure(file: BinaryIO, box: Box, found: Contents, track: _Track) -> None
     elif box.type == b"tkhd":
         raw = _body(file, box)
         if len(raw) >= 84 and not found.width:  # sound tracks say 0 × 0
-            found.width, found.height = (int.from_bytes(raw[at : at + 2], "big") for at in (-8, -4))
+            found.width, found.height = _shown(raw)
     elif box.type == b"hdlr" and b"trak" in box.path:
         raw = _body(file, box)
         track.handler = raw[8:12]
@@ -184,6 +184,13 @@ class _Track:
             return []
         sample = read_at(file, self.offset, min(self.size, MAX_TEXT))
         return user_data(sample, self.length_size, hevc=self.hevc)
+
+
+def _shown(raw: bytes) -> tuple[int, int]:
+    """Width and height of a track header as a player shows them: its matrix may turn the picture by a quarter."""
+    width, height = (int.from_bytes(raw[at : at + 2], "big") for at in (-8, -4))
+    turned = any(raw[-40:-36]) and not any(raw[-44:-40]) and not any(raw[-28:-24])
+    return (height, width) if turned else (width, height)
 
 
 def _length(raw: bytes) -> float:

@@ -80,6 +80,7 @@ CLAUDE, CHAT, RESPONSES = "Claude Messages", "OpenAI Compatible", "OpenAI Respon
         ((CLAUDE, CHAT), "mismatch", "low"),
         ((CHAT, "Google Gemini"), "mismatch", "low"),
         ((CHAT, RESPONSES), "match", "info"),
+        ((CHAT, CLAUDE), "match", "info"),  # Claude bought over OpenAI's format
     ],
 )
 def test_a_request_that_went_on_in_another_format_is_said(formats, outcome, severity):

@@ -18,10 +18,12 @@ from relay_audit.books import (
     Published,
     SiteFacts,
     Totals,
+    UsageReading,
 )
 from relay_audit.evidence import Evidence
 from relay_audit.finding import Finding
 from relay_audit.quote import Prices, UnitPrice, make_quote
+from relay_audit.relays.generic import Generic
 from relay_audit.target import Claim
 from tests.assess.evidence_builders import KNOWLEDGE, START, at, codes, lost
 from tests.assess.test_billing_parts import (
@@ -138,13 +140,16 @@ def unlogged(*spans: tuple[float, int], claim: Claim = DEFAULT, assumed: bool = 
         BalanceReading(at=at(s), exchange=f"X01{n:02}", used_quota=1000 + q) for n, (s, q) in enumerate(spans)
     )
     empty = LogReading(at=at(60), exchange="X0090", state="empty", reason="empty")
-    evidence: Evidence = run(more.pop("exchanges", CALLS), empty, claim=claim, balance=readings, site=SITE)
+    more = {"site": SITE, **more}
+    evidence: Evidence = run(more.pop("exchanges", CALLS), empty, claim=claim, balance=readings, **more)
     assert evidence.plan is not None
     price = UnitPrice(input=Decimal(2), output=Decimal(10), source="list", observed=START.date(), assumed=assumed)
     quote = make_quote(evidence.plan, Prices(relay=price), {}, START)
     return assess_billing(evidence.model_copy(update={"quote": quote}), KNOWLEDGE)
 
 
+TWO_GROUPS = SITE.model_copy(update={"group_ratio": {"default": Decimal(1), "vip": Decimal(2)}})
+DEARER = LISTED.model_copy(update={"model_ratio": Decimal(2)})
 TWICE = ((0, 0), (1.5, 2 * PAID), (30, 8 * PAID))
 """After the first of four calls, and at the end: twice what the answers come to, both times."""
 
@@ -162,6 +167,8 @@ def test_without_rows_the_same_multiple_in_two_spans_is_a_tariff():
         {"spans": ((0, 0), (30, 8 * PAID))},  # one span
         {"spans": ((0, 0), (1.5, 9 * PAID), (30, 15 * PAID))},  # two, and not alike
         {"spans": ((0, 0), (1.5, 2 * PAID), (8, 8 * PAID))},  # too soon after the last call
+        {"site": TWO_GROUPS},  # the key may sit in the dearer group
+        {"prices": (PriceReading(at=at(70), exchange="X0099", published=DEARER),)},  # the tariff rose after the quote
     ],
 )
 def test_without_rows_anything_less_is_said_without_weight(more):
@@ -182,6 +189,23 @@ def test_without_rows_anything_less_is_said_without_weight(more):
 )
 def test_without_rows_a_balance_that_may_be_somebody_elses_says_nothing(spans, more):
     assert "billing.overcharged" not in codes(unlogged(*spans, **more))
+
+
+def test_a_page_that_is_rounded_to_cents_moves_by_one_for_a_call_of_less():
+    def cents(*printed: str) -> list[Finding]:
+        pages = [UsageReading(at=at(s), exchange=f"X01{s:02}", when="between", state="read", printed=Decimal(text),
+                              dollars=Decimal(text)) for s, text in zip((0, 30), printed, strict=True)]  # fmt: skip
+        balance = tuple(one for page in pages if (one := Generic().balance_of(page)) is not None)
+        evidence = run(CALLS, LogReading(at=at(60), exchange="X0090", state="empty"), claim=DEFAULT, balance=balance,
+                       site=SITE)  # fmt: skip
+        price = UnitPrice(input=Decimal(2), output=Decimal(10), source="list", observed=START.date())
+        quote = make_quote(evidence.plan, Prices(relay=price), {}, START)
+        return assess_billing(evidence.model_copy(update={"quote": quote}), KNOWLEDGE)
+
+    assert accused(cents("7.41", "7.42")) == []
+    assert "billing.overcharged" not in codes(cents("7.41", "7.42"))
+    assert "billing.overcharged" in codes(cents("7.41", "7.44"))
+    assert "billing.overcharged" in codes(cents("7.4101", "7.4201")), "printed finer than cents"
 
 
 def ratio_list(published: Published | None, quota: int = 57) -> list[Finding]:

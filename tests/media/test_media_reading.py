@@ -248,6 +248,15 @@ def test_what_an_encoder_leaves():
     assert masked("cabac=1 / ref=5 / threads=40 / lookahead_threads=6 / rc=crf") == "cabac=1 ref=5 rc=crf"
 
 
+def test_a_picture_that_is_shown_turned_has_the_sides_that_are_seen():
+    raw = bytearray(plain().read_bytes())
+    upright, at = walk(io.BytesIO(raw)), raw.find(b"tkhd") + 4 + 40
+    assert upright.width > upright.height
+    raw[at : at + 36] = struct.pack(">9i", 0, 1 << 16, 0, -(1 << 16), 0, 0, 0, 0, 1 << 30)
+    turned = walk(io.BytesIO(raw))
+    assert (turned.width, turned.height) == (upright.height, upright.width)
+
+
 def test_user_data_of_both_kinds_of_stream():
     mark = bytes.fromhex("91ca60614aee38548 6142d5f73f4ae2e".replace(" ", ""))
     message = b"\x05" + bytes([16 + 8]) + mark + b"kling-ai" + b"\x80"
