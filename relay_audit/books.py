@@ -8,6 +8,7 @@ people's rows leave a count, a sum and a time span.
 from __future__ import annotations
 
 import datetime as dt
+from collections.abc import Iterable
 from decimal import Decimal
 from typing import Any, Literal
 
@@ -205,9 +206,16 @@ class BalanceReading(Frozen):
         return self.used
 
 
-def coarse(*readings: BalanceReading) -> Decimal:
-    """By how much a difference between these readings may be rounding alone, in site dollars."""
-    return min((reading.step for reading in readings), default=Decimal(0))
+ROUND = (Decimal("0.01"), Decimal("0.001"))
+"""Site dollars: steps in which a page that is rounded moves. Finer ones stand in any two readings by chance."""
+
+
+def coarse(readings: Iterable[BalanceReading], per_unit: int) -> Decimal:
+    """By how much a difference between these readings may be rounding alone, in site dollars: all of them are whole cents,
+    or tenths of one."""
+    told = [(reading.step, spent) for reading in readings if (spent := reading.spent(per_unit)) is not None]
+    shown = next((step for step in ROUND if all(spent % step == 0 for _, spent in told)), Decimal(0))
+    return max(shown, min((step for step, _ in told), default=Decimal(0))) if told else Decimal(0)
 
 
 class UsageReading(Frozen):

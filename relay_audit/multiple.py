@@ -57,7 +57,7 @@ def _by_balance(
         since = [e for e in ledger.entries if e.side == "relay" and _between(exchanges, e, told[0][0], reading)]
         forecast = sum((e.amount for e in since), Decimal(0))
         if forecast and any(_is_forecast(entry) for entry in since):
-            rounded = len(since) * ONE / per_unit + coarse(*(one for one, _ in told))
+            rounded = len(since) * ONE / per_unit + coarse((one for one, _ in told), per_unit)
             yield (spent - told[0][1] - rounded) / forecast
 
 

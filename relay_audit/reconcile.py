@@ -5,7 +5,7 @@ from __future__ import annotations
 import datetime as dt
 from decimal import Decimal
 
-from relay_audit.books import BalanceReading, LogReading
+from relay_audit.books import BalanceReading, LogReading, coarse
 from relay_audit.words import Frozen
 
 
@@ -21,6 +21,8 @@ class Reconciliation(Frozen):
     foreign: Decimal
     """What rows of other traffic took in the same span."""
     foreign_rows: int
+    rounded: Decimal = Decimal(0)
+    """How much of the gap may be the rounding of the balance alone."""
 
     @property
     def gap(self) -> Decimal:
@@ -48,4 +50,5 @@ def reconcile(balance: tuple[BalanceReading, ...], log: tuple[LogReading, ...], 
         rows=sum((row.charged(per_unit) for row in books.rows), Decimal(0)),
         foreign=foreign,
         foreign_rows=books.foreign.within,
+        rounded=coarse((first, last), per_unit),
     )

@@ -15,6 +15,8 @@ from relay_audit.settlement import SETTLING, Settlement
 from relay_audit.target import origin_of
 from relay_audit.transport import Outgoing
 
+HELD = dt.timedelta(seconds=70)
+"""A balance that lost more than the rows say may still hold what was reserved, or be settled once a minute."""
 REFUNDS = 2 * SETTLING
 """How long after the last sending a refund is waited for."""
 
@@ -29,6 +31,8 @@ async def look_again(settlement: Settlement) -> None:
         await _after(settlement, REFUNDS)
     elif rows_and_balance_differ(settlement) or usage_page_differs(settlement):
         await _after(settlement, SETTLING)
+        if balance_lost_more(settlement):
+            await settlement.balance_late(HELD)
 
 
 def refund_open(settlement: Settlement) -> bool:
@@ -43,6 +47,12 @@ def rows_and_balance_differ(settlement: Settlement) -> bool:
     history = settlement.recorder.history
     found = reconcile(tuple(history.balance), tuple(history.log), history.site.quota_per_unit)
     return found is not None and found.gap != 0 and not found.foreign_rows
+
+
+def balance_lost_more(settlement: Settlement) -> bool:
+    history = settlement.recorder.history
+    found = reconcile(tuple(history.balance), tuple(history.log), history.site.quota_per_unit)
+    return found is not None and found.gap > 0 and not found.foreign_rows
 
 
 def usage_page_differs(settlement: Settlement) -> bool:

@@ -17,7 +17,7 @@ from relay_audit.relays import new_api
 from relay_audit.site_budget import PER_RUN
 from tests.assess.evidence_builders import answered, at
 from tests.audits import Audited, in_process
-from tests.staged import json_answer, staged
+from tests.staged import Staged, json_answer, staged
 
 CENT, UNIT = Decimal("0.01"), 500_000
 QUICK = {"profile": "quick", "checks": [2, 6]}
@@ -189,3 +189,36 @@ def test_a_usage_page_is_the_only_book_of_an_unknown_software(tmp_path: Path) ->
     stage = staged("honest_no_software", tmp_path, audit=QUICK, replace=page)
     evidence = stage.whole().evidence
     assert (len(evidence.generations()), evidence.stopped) == (1, "ceiling")
+
+
+def reserving(stage: Staged, seconds: float, *, rows: bool) -> None:
+    """The relay's books show what was reserved for a call, in its row or in the balance alone, until it is settled."""
+    log = stage.world.log
+    assert log is not None
+    base = type(log)
+
+    class Reserving(base):  # type: ignore[misc, valid-type]
+        def read(self, *, old: bool) -> list[dict]:
+            shown, now = super().read(old=old), self._now()
+            held = [row | {"quota": row["quota"] * 40} for row in shown]
+            return [
+                h if rows and now - row["created_at"] < seconds else row for row, h in zip(shown, held, strict=True)
+            ]
+
+        @property
+        def used(self) -> int:
+            open_ = [row for row in self.rows if self._now() - row.data["created_at"] < seconds]
+            return base.used.fget(self) + (0 if rows else 3000 * len(open_))
+
+    log.__class__ = Reserving
+
+
+@pytest.mark.parametrize(("seconds", "rows"), [(6, True), (40, False)], ids=["row", "balance"])
+def test_a_reserve_that_is_settled_late_is_no_charge_without_a_row(seconds: float, rows: bool, tmp_path: Path) -> None:
+    stage = staged("honest", tmp_path, audit=QUICK)
+    reserving(stage, seconds, rows=rows)
+    judged = stage.whole()
+    assert judged.evidence.stopped == ""
+    assert [f.code for f in judged.findings if f.above_info and f.outcome == "mismatch"] == []
+    readings = [e for e in judged.evidence.exchanges if e.step.startswith(BOOKS)]
+    assert len(readings) <= PER_RUN

@@ -39,6 +39,8 @@ def against_balance(
     gap, unit = balance.gap, Decimal(1) / bill.per_unit
     if abs(gap) < (unit if bill.quota_units else unit * len(bill.joined)):
         return Verdict("agrees")
+    if abs(gap) <= balance.rounded:
+        return Verdict("unknown")
     if _others(evidence, balance):
         return Verdict("other_traffic")
     last = bill.last_sent

@@ -20,6 +20,8 @@ from relay_audit.quote import charge_of
 
 ABOVE = Decimal("1.05")
 """Up to this a balance agrees with the forecast: prices are printed rounded."""
+OWN_RATIO = Decimal("1.6")
+"""Up to this a ratio of the user's own, or one of the hour, may be what no public list shows; only a row would say so."""
 ALIKE = Decimal("1.1")
 """Two spans whose multiples lie closer together than this show one tariff, not somebody else's traffic."""
 
@@ -42,7 +44,8 @@ def fell_without_rows(evidence: Evidence) -> list[Finding]:
     if None in spans or any(span and span.fell and not span.calls for span in spans):
         return []  # unknown amounts, or a balance that falls while nothing of ours is sent
     fell, forecast = sum((s.fell for s in ours), Decimal(0)), sum((s.forecast for s in ours), Decimal(0))
-    rounded = len(calls) * Decimal(1) / evidence.site.quota_per_unit + coarse(*(reading for reading, _ in told))
+    per_unit = evidence.site.quota_per_unit
+    rounded = len(calls) * Decimal(1) / per_unit + coarse((reading for reading, _ in told), per_unit)
     if not forecast or fell <= forecast * ABOVE + rounded:
         return []
     multiples = [span.fell / span.forecast for span in ours if span.forecast]
@@ -62,7 +65,7 @@ def _no_other_tariff(evidence: Evidence, multiple: Decimal) -> bool:
     and no later look at the list showed another price (the tariff may have changed since the quote)."""
     site, group = evidence.site, evidence.target.claim.group
     mine = site.group_ratio.get(group)
-    if not mine:
+    if not mine or multiple <= OWN_RATIO:
         return False
     others = [ratio / mine for name, ratio in site.group_ratio.items() if name != group]
     changed = any(

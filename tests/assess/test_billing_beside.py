@@ -239,3 +239,22 @@ def test_a_list_of_ratios_that_is_not_what_is_in_force_accuses_nobody():
     other = {"group_ratio": 1, "billing_mode": "tiered_expr", "expr_b64": text}
     tiered = [row(n, 57, group="vip", other=other) for n in (1, 2)]
     assert "billing.price_differs_from_published" not in codes(judged(CALLS[:2], *tiered, prices=(listed,), site=site))
+
+
+def test_a_balance_that_is_rounded_to_cents_is_held_against_no_rows():
+    def pages(*used: int) -> tuple[BalanceReading, ...]:
+        return tuple(
+            BalanceReading(at=at(s), exchange="X0091", used_quota=q) for s, q in zip((0, 60), used, strict=True)
+        )
+
+    assert accused(judged(CALLS, *ROWS, balance=pages(0, 5000))) == []
+    assert accused(judged(CALLS, *ROWS, balance=pages(0, 10_000))) == ["billing.overcharged"]
+    assert accused(judged(CALLS, *ROWS, balance=pages(0, 5001))) == ["billing.overcharged"]
+    once_more = pages(0, 4 * PAID)
+    assert "billing.matches" in codes(judged(CALLS, *ROWS, balance=once_more))
+
+
+def test_without_rows_a_small_multiple_may_be_the_users_own_ratio():
+    spans = ((0, 0), (1.5, 50), (30, 200))
+    hit = found(unlogged(*spans), "billing.overcharged")
+    assert (hit.severity, hit.accusation) == ("low", False)
