@@ -37,7 +37,7 @@ class Span(NamedTuple):
 def fell_without_rows(evidence: Evidence) -> list[Finding]:
     told = [(r, s) for r in evidence.balance if (s := r.spent(evidence.site.quota_per_unit)) is not None]
     calls = calls_of(evidence)
-    if len(told) < 2 or len({reading.adapter for reading, _ in told}) > 1 or not calls:
+    if len(told) < 2 or len({reading.adapter for reading, _ in told}) > 1 or not calls or _shows_rows(evidence):
         return []
     spans = [_span(evidence, calls, *pair) for pair in itertools.pairwise(told)]
     ours = [span for span in spans if span is not None and span.calls]
@@ -58,6 +58,11 @@ def fell_without_rows(evidence: Evidence) -> list[Finding]:
     }  # fmt: skip
     return [finding("billing.overcharged", params, exchanges=ids(calls), severity=None if sure else "low",
                     confidence="strong" if sure else "supporting", basis="relay_word")]  # fmt: skip
+
+
+def _shows_rows(evidence: Evidence) -> bool:
+    """A log that shows rows since the run began: others spend on the key, or rows that may be ours could not be joined."""
+    return any(reading.rows or reading.foreign.within or reading.own_earlier for reading in evidence.log)
 
 
 def _no_other_tariff(evidence: Evidence, multiple: Decimal) -> bool:

@@ -139,7 +139,7 @@ def unlogged(*spans: tuple[float, int], claim: Claim = DEFAULT, assumed: bool = 
     readings = tuple(
         BalanceReading(at=at(s), exchange=f"X01{n:02}", used_quota=1000 + q) for n, (s, q) in enumerate(spans)
     )
-    empty = LogReading(at=at(60), exchange="X0090", state="empty", reason="empty")
+    empty = more.pop("reading", LogReading(at=at(60), exchange="X0090", state="empty", reason="empty"))
     more = {"site": SITE, **more}
     evidence: Evidence = run(more.pop("exchanges", CALLS), empty, claim=claim, balance=readings, **more)
     assert evidence.plan is not None
@@ -185,6 +185,8 @@ def test_without_rows_anything_less_is_said_without_weight(more):
         (TWICE, {"assumed": True}),
         (TWICE, {"exchanges": [*CALLS[:3], lost(4, "s4")]}),
         (((0, 0),), {}),
+        (TWICE, {"reading": books(foreign=ForeignRows(count=1, quota=9, within=1, within_quota=9))}),
+        (TWICE, {"reading": books(row(9, 2 * PAID, exchange=""))}),  # a row that may be ours, and was not joined
     ],
 )
 def test_without_rows_a_balance_that_may_be_somebody_elses_says_nothing(spans, more):
