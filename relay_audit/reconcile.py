@@ -31,14 +31,16 @@ class Reconciliation(Frozen):
 
 
 def reconcile(balance: tuple[BalanceReading, ...], log: tuple[LogReading, ...], per_unit: int) -> Reconciliation | None:
-    """The first balance against the last one and the last reading of the log; None where either does not say. A plan
+    """The first balance against the last reading of the log and the lowest balance since: what comes later may be a reserve
+    given back, or somebody else's call that no log shows yet. None where either does not say. A plan
     that pays instead of the wallet still moves the key's counter, so nothing is left out for it."""
     told = [(reading, spent) for reading in balance if (spent := reading.spent(per_unit)) is not None]
     read = [reading for reading in log if reading.state == "read"]
     if len(told) < 2 or not read or told[0][0].adapter != told[-1][0].adapter:
         return None
-    (first, before), (last, after) = told[0], told[-1]
-    books = read[-1]
+    (first, before), books = told[0], read[-1]
+    since = [pair for pair in reversed(told[1:]) if pair[0].at >= books.at] or [told[-1]]
+    last, after = min(since, key=lambda pair: pair[1])
     if after < before or last.at <= first.at or books.truncated_before(first.at):
         return None
     unit = any(row.quota is not None for row in books.rows) or books.foreign.quota != 0

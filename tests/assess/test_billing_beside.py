@@ -260,3 +260,17 @@ def test_without_rows_a_small_multiple_may_be_the_users_own_ratio():
     spans = ((0, 0), (1.5, 50), (30, 200))
     hit = found(unlogged(*spans), "billing.overcharged")
     assert (hit.severity, hit.accusation) == ("low", False)
+
+
+def test_of_two_balances_after_the_log_the_one_that_lost_less_is_held_against_it():
+    """The later one may hold calls of others that the log was not read for; the earlier one what was only reserved."""
+
+    def after(*used: int) -> list[str]:
+        readings = tuple(
+            BalanceReading(at=at(s), exchange="X0091", used_quota=q) for s, q in zip((0, 70, 130), used, strict=True)
+        )
+        return accused(judged(CALLS, *ROWS, balance=readings))
+
+    assert after(0, 4 * PAID, 9 * PAID) == []
+    assert after(0, 9 * PAID, 4 * PAID) == []
+    assert after(0, 9 * PAID, 9 * PAID) == ["billing.overcharged"]
