@@ -16,7 +16,8 @@ from relay_audit.target import origin_of
 from relay_audit.transport import Outgoing
 
 HELD = dt.timedelta(seconds=70)
-"""A balance that lost more than the rows say may still hold what was reserved, or be settled once a minute."""
+"""A balance that lost more than the rows say may still hold what was reserved for us, or for a long call of somebody else
+whose row is not written yet, or be settled once a minute."""
 REFUNDS = 2 * SETTLING
 """How long after the last sending a refund is waited for."""
 
@@ -30,9 +31,8 @@ async def look_again(settlement: Settlement) -> None:
     if refund_open(settlement):
         await _after(settlement, REFUNDS)
     elif rows_and_balance_differ(settlement) or usage_page_differs(settlement):
-        await _after(settlement, SETTLING)
-        if balance_lost_more(settlement):
-            await settlement.balance_late(HELD)
+        more = balance_lost_more(settlement) and settlement.rows_are_whole()
+        await _after(settlement, HELD if more else SETTLING)
 
 
 def refund_open(settlement: Settlement) -> bool:

@@ -89,14 +89,10 @@ class Settlement:
         await self.books.balance("after", leave=LEAVE_BALANCE)
         await self.books.usage("after")
 
-    async def balance_late(self, since_last: dt.timedelta) -> None:
-        """The balance alone, so long after the last sending, where every call has its row and a read is left for it."""
-        page, log = self.adapter.balance, self.recorder.history.log
-        if page is None or (page.limited and self._used() >= PER_RUN) or not log or self._missing(log[-1]):
-            return
-        await self._wait(since_last)
-        await self.books.balance("after", leave=LEAVE_BALANCE)
-        await self.books.usage("after")
+    def rows_are_whole(self) -> bool:
+        """Whether the last reading of the log holds a row of every answered call."""
+        log = self.recorder.history.log
+        return bool(log) and not self._missing(log[-1])
 
     def heed_headers(self) -> None:
         """What the answers so far say of their own cost, into the ledger."""

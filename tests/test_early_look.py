@@ -222,3 +222,25 @@ def test_a_reserve_that_is_settled_late_is_no_charge_without_a_row(seconds: floa
     assert [f.code for f in judged.findings if f.above_info and f.outcome == "mismatch"] == []
     readings = [e for e in judged.evidence.exchanges if e.step.startswith(BOOKS)]
     assert len(readings) <= PER_RUN
+
+
+def test_a_long_call_of_somebody_else_is_in_the_balance_before_it_is_in_the_log(tmp_path: Path) -> None:
+    stage = staged("honest", tmp_path, audit=QUICK)
+    log = stage.world.log
+    assert log is not None
+    began = log._now()
+    log.unlogged += 5000
+    base = type(log)
+
+    class Running(base):  # type: ignore[misc, valid-type]
+        def read(self, *, old: bool) -> list[dict]:
+            shown, now = super().read(old=old), self._now()
+            theirs = {**shown[0], "request_id": "20261130030000000000000", "quota": 5000} if shown else {}
+            return [{**theirs, "created_at": int(now)}, *shown] if theirs and now - began > 30 else shown
+
+        @property
+        def used(self) -> int:
+            return base.used.fget(self) - (0 if self.rows else 5000)
+
+    log.__class__ = Running
+    assert [f.code for f in stage.whole().findings if f.accusation] == []
