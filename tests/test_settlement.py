@@ -238,5 +238,5 @@ def test_a_short_pause_that_the_site_names_is_waited_for(tmp_path, wait, read):
     assert states(stage) == ["empty", "read", "limited", *["read", "read"] * read], "rows and balance differ here"
     assert [basis for basis, _ in charges(stage)][1:] == ["relay_log" if read else "usage_at_quoted_price"] * 3
     if read:
-        first, second = [reading.at for reading in stage.history.log][2:]
+        first, second, _ = [reading.at for reading in stage.history.log][2:]
         assert (second - first).total_seconds() >= 20
