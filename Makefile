@@ -67,7 +67,7 @@ test-seeds: $(STAMP)-test
 	$(PYTEST) -m seeds -n 2 $(MEMORY)
 
 test-deep: $(STAMP)-test
-	$(PYTEST) -m deep -n 2
+	$(PYTEST) -m deep -n 2 --dist loadgroup $(MEMORY)
 
 # An environment of its own: mutmut brings a syntax-tree library and a terminal interface that nothing else needs.
 MUTATION := build/mutation

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import asyncio
 import datetime as dt
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -186,3 +187,16 @@ def _audit(target: Target, world: World, home: Path, clock: Clock, library: Libr
     judgement = audit.judge(recorder.store)
     recorder.store.close()
     return Audited(judgement, recorder)
+
+
+def sample(scenarios: Mapping[str, Scenario]) -> frozenset[str]:
+    """What the light suite plays of a table: for each code the first scenario that shows it, and of the rest every sixth.
+    The whole table is in the deep suite, and its honest half in the seeds too."""
+    seen: set[str] = set()
+    chosen: list[str] = []
+    for name, row in scenarios.items():
+        if row.expect - seen:
+            seen |= row.expect
+            chosen.append(name)
+    rest = [name for name in scenarios if name not in chosen]
+    return frozenset([*chosen, *rest[::6]])

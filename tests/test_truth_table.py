@@ -12,14 +12,10 @@ import pytest
 
 from relay_audit.lab import SCENARIOS, serve
 from relay_audit.report.catalogue import Catalogue
-from tests.audits import in_process, over_http
+from tests.audits import in_process, over_http, sample
 
 JUDGED = [name for name, row in SCENARIOS.items() if row.kind != "hostile"]
-BESIDE_THE_ROWS = (
-    "copies_under_fresh_ids", "plan_loses_double", "above_ratio_list", "double_without_log", "log_admits_conversion",
-    "honest_ratio_list",
-)  # fmt: skip
-"""Part by part in tests/assess/test_billing_beside.py; as whole audits in the deep suite."""
+LIGHT = sample({name: SCENARIOS[name] for name in JUDGED})
 SEEDS_HERE, SEEDS_HTTP = 1, 2
 ENGINE = [1, 2, 6]
 ON_THE_WIRE = ("honest", "honest_flaky_25", "honest_log_late", "hidden_508", "bedrock_ids", "swapped_tokenizer")
@@ -39,7 +35,7 @@ def expected(name: str, *, official: bool) -> frozenset[str] | None:
 @pytest.mark.parametrize(
     "official", [pytest.param(True, id="with_key"), pytest.param(False, id="no_key", marks=pytest.mark.deep)]
 )
-@pytest.mark.parametrize("name", [pytest.param(n, marks=[pytest.mark.deep] * (n in BESIDE_THE_ROWS)) for n in JUDGED])
+@pytest.mark.parametrize("name", [pytest.param(n, marks=[pytest.mark.deep] * (n not in LIGHT)) for n in JUDGED])
 def test_each_scenario_gives_exactly_its_findings(name: str, official: bool, tmp_path: Path) -> None:
     wanted = expected(name, official=official)
     for seed in range(SEEDS_HERE):
@@ -101,8 +97,10 @@ def test_an_intermittent_prompt_is_caught(tmp_path: Path) -> None:
 SELDOM = ("hidden_one_in_20", "swapped_one_in_4", "older_tokenizer_one_in_10")
 
 
-@pytest.mark.parametrize("official", [True, False], ids=["with_key", "no_key"])
-@pytest.mark.parametrize("name", SELDOM)
+@pytest.mark.parametrize(
+    "official", [pytest.param(True, id="with_key"), pytest.param(False, id="no_key", marks=pytest.mark.deep)]
+)
+@pytest.mark.parametrize("name", [SELDOM[0], *(pytest.param(name, marks=pytest.mark.deep) for name in SELDOM[1:])])
 def test_what_strikes_seldom_is_found_or_bounded(name: str, official: bool, tmp_path: Path) -> None:
     """No match is said without the share that would not have been seen, and its sentence stands in the report's text."""
     for seed in range(3):

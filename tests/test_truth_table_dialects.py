@@ -7,13 +7,14 @@ from pathlib import Path
 import pytest
 
 from relay_audit.lab import Dialect, gpt_scenarios, scenarios_in, serve
-from tests.audits import in_process, over_http
+from tests.audits import in_process, over_http, sample
 
 ROADS: tuple[tuple[Dialect, bool], ...] = (("openai_responses", True), ("openai_chat", False))
 """Format, and whether an official key is at hand; the other two of the four run with the seeds."""
 ROWS = [(dialect, official, name) for dialect, official in ROADS for name in scenarios_in(dialect)]
 MONEY = (*gpt_scenarios.MONEY, "honest_own_cache", "log_admits_conversion", "honest_converted_within")
 """How money is taken is the relay's doing, whatever the dialect: in the light suite the first dialect says it."""
+LIGHT = sample(scenarios_in("openai_responses"))
 HONEST = [(d, o, n) for d, o, n in ROWS if scenarios_in(d)[n].kind == "honest"]
 CHECKS = [1, 2, 6]
 """What this table is about; the runs with many seeds go through all checks."""
@@ -26,7 +27,7 @@ def only(dialect: Dialect, name: str) -> dict[str, object]:
 
 
 def heavy(name: str, official: bool) -> tuple[pytest.MarkDecorator, ...]:
-    return () if official and name not in MONEY else (pytest.mark.deep,)
+    return () if official and name not in MONEY and name in LIGHT else (pytest.mark.deep,)
 
 
 @pytest.mark.parametrize(

@@ -105,9 +105,14 @@ def test_every_single_point(part: int, driver: Driver, all_points: list[str], tm
 
 @pytest.mark.parametrize(
     "second",
-    ["begin|append:request.unconfirmed|before#1", "begin|append:request.unconfirmed|after#1",
-     "lanes|send:relay:paid|before#1", "lanes|answer:paid|arriving#1", "closing|append:run.completed|before#1"],
-)  # fmt: skip
+    [
+        "begin|append:request.unconfirmed|before#1",
+        "lanes|send:relay:paid|before#1",
+        pytest.param("begin|append:request.unconfirmed|after#1", marks=pytest.mark.deep),
+        pytest.param("lanes|answer:paid|arriving#1", marks=pytest.mark.deep),
+        pytest.param("closing|append:run.completed|before#1", marks=pytest.mark.deep),
+    ],
+)
 def test_a_second_death_while_coming_back(second: str, driver: Driver, tmp_path: Path) -> None:
     with scene(driver, tmp_path) as stage:
         assert stage.run(at="lanes|answer:paid|arriving#2")[0] == KILLED

@@ -17,6 +17,8 @@ from relay_audit.events import EVENTS
 from relay_audit.replay import FINAL
 from relay_audit.store import Store
 
+ONE_WORKER = pytest.mark.xdist_group("deaths")
+"""The addresses are found once, in the worker that uses them."""
 DEATHS = 300
 PARTS = 20
 
@@ -53,6 +55,7 @@ def chosen(points: dict[str, list[str]]) -> list[tuple[str, str]]:
     return [*once.values(), *(more[at * len(more) // room] for at in range(max(room, 0)))]
 
 
+@ONE_WORKER
 def test_the_deaths_are_of_every_kind_in_every_phase(points: dict[str, list[str]]) -> None:
     tried = chosen(points)
     assert len(set(tried)) == len(tried) >= DEATHS
@@ -83,6 +86,7 @@ def test_every_single_point(story: str, points: dict[str, list[str]], tmp_path: 
         die_and_come_back(story, address, tmp_path / str(number))
 
 
+@ONE_WORKER
 @pytest.mark.parametrize("story", STORIES)
 def test_a_sample_of_each_story(story: str, points: dict[str, list[str]], tmp_path: Path) -> None:
     """A few in the quick suite: in the middle of the sending, and at the very end."""
@@ -135,6 +139,7 @@ def sound(buyer: Buyer, where: str) -> None:
         assert bool(found) == any(history.exchanges[x].delivery == "unconfirmed" for x in history.intents), where
 
 
+@ONE_WORKER
 @pytest.mark.parametrize("where", ["lost answer", "plain"])
 def test_what_was_lost_is_settled_by_the_relays_own_log(
     where: str, points: dict[str, list[str]], tmp_path: Path
