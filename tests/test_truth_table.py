@@ -48,7 +48,9 @@ def test_each_scenario_gives_exactly_its_findings(name: str, official: bool, tmp
         assert accusations <= allowed, f"seed {seed} accuses of {accusations}"
 
 
-@pytest.mark.parametrize("name", ON_THE_WIRE)
+@pytest.mark.parametrize(
+    "name", [pytest.param(n, marks=[pytest.mark.deep] * (n == "honest_log_late")) for n in ON_THE_WIRE]
+)
 def test_each_scenario_over_http(name: str, tmp_path: Path) -> None:
     with serve(name, seed=1, pace=0) as served:
         audited = over_http(served, tmp_path)
