@@ -11,7 +11,7 @@ from pathlib import Path
 from urllib.parse import quote, urlsplit
 
 from relay_audit.archive.contents import Contents, vendor_digest
-from relay_audit.errors import LeakRefused, UsageError
+from relay_audit.errors import LeakRefused
 from relay_audit.issues import edition_of
 from relay_audit.judgement import Judgement
 from relay_audit.lines_file import read_lines
@@ -21,7 +21,7 @@ from relay_audit.recorder import Recorder
 from relay_audit.redaction import Redactor, Secret
 from relay_audit.replay import History
 from relay_audit.report.edition import Audience, Edition, Inside
-from relay_audit.report.leakguard import SHARED_ACCOUNTS, check, write_report
+from relay_audit.report.leakguard import SHARED_ACCOUNTS, check, write_asked, write_report
 from relay_audit.report.printed import pdf, png
 from relay_audit.report.render import Format, render, terms_for
 from relay_audit.words import Lang
@@ -157,12 +157,7 @@ def file_rows(path: Path, text: str, history: History, environ: Mapping[str, str
     """Rows of knowledge as a file that may be given away: past the leak guard, whole or not at all. Raises `LeakRefused`."""
     raw = text.encode("utf-8")
     check(raw, "internal", (), own_keys(history, environ), path.name)
-    try:
-        write_report(path, raw)
-    except OSError as error:
-        raise UsageError(
-            f"{path} cannot be written: {error.strerror}", next_step="name another file: -o FILE"
-        ) from None
+    write_asked(path, raw)
 
 
 def marks_beside(path: Path) -> Path:

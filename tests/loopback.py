@@ -5,7 +5,9 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import ssl
-from collections.abc import AsyncIterator, Awaitable, Callable
+import threading
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
 TLS = Path(__file__).parent / "data" / "tls"
@@ -108,3 +110,33 @@ def drips(head: bytes, drop: bytes, every: float) -> Behaviour:
             await asyncio.sleep(every)
 
     return behave
+
+
+@contextlib.contextmanager
+def answering(answer: Callable[[str, dict[str, str], bytes], tuple[int, str, bytes]]) -> Iterator[str]:
+    """A server in a thread of its own, for a caller that waits. `answer`: path, headers (names in lower case) and body of a
+    POST to status, content type and body. Yields its origin."""
+
+    class Handler(BaseHTTPRequestHandler):
+        def do_POST(self) -> None:
+            body = self.rfile.read(int(self.headers["content-length"]))
+            status, kind, raw = answer(self.path, {k.lower(): v for k, v in self.headers.items()}, body)
+            self.send_response(status)
+            self.send_header("content-type", kind)
+            self.send_header("content-length", str(len(raw)))
+            self.end_headers()
+            with contextlib.suppress(ConnectionError):
+                self.wfile.write(raw)
+
+        def log_message(self, *_: object) -> None:
+            return
+
+    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+    thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01}, daemon=True)
+    thread.start()
+    try:
+        yield f"http://127.0.0.1:{server.server_port}"
+    finally:
+        server.shutdown()
+        server.server_close()
+        thread.join()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import itertools
 import json
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -18,6 +19,7 @@ from relay_audit.connect import Connections, Permissions, connect
 from relay_audit.lab import World
 from relay_audit.quote import Approval, Quote
 from relay_audit.recorder import Recorder
+from relay_audit.relays import new_api
 from relay_audit.target import target_from
 from relay_audit.workspace import Workspace
 from tests.audits import LIBRARY, OFFICIAL, RELAY, Door, TestClock
@@ -156,3 +158,15 @@ def staged(
 def json_answer(body: object, status: int = 200, **headers: str) -> httpx.Response:
     content = body.encode() if isinstance(body, str) else json.dumps(body).encode()
     return httpx.Response(status, headers={"content-type": "application/json", **headers}, content=content)
+
+
+def somebody_spends() -> Callable[[Seen, int], httpx.Response | None]:
+    """For `replace`: each time the balance is asked, others have spent twenty dollars on the key."""
+    used = itertools.count(10_000_000, 10_000_000)
+
+    def answer(seen: Seen, _before: int) -> httpx.Response | None:
+        if seen.path != new_api.BALANCE:
+            return None
+        return json_answer({"code": True, "data": {"total_used": next(used), "total_available": 10**9}})
+
+    return answer

@@ -14,7 +14,7 @@ from relay_audit.relays import new_api
 from relay_audit.replay import replay
 from relay_audit.site_budget import PER_RUN
 from relay_audit.store import Store
-from tests.staged import Staged, json_answer, staged
+from tests.staged import Staged, json_answer, somebody_spends, staged
 
 BOOKS = (new_api.LOG, new_api.BALANCE)
 
@@ -126,15 +126,7 @@ def test_where_no_row_is_written_the_balance_tells_what_they_cost(tmp_path: Path
 
 
 def test_a_balance_that_moves_further_than_the_answers_explain_settles_nothing(tmp_path: Path) -> None:
-    used = {"n": 0}
-
-    def somebody_spends(seen, before):
-        if seen.path != new_api.BALANCE:
-            return None
-        used["n"] += 10_000_000
-        return json_answer({"code": True, "data": {"total_used": used["n"], "total_available": 10**9}})
-
-    stage, evidence = run("everything_taken_log_off", tmp_path, replace=somebody_spends)
+    stage, evidence = run("everything_taken_log_off", tmp_path, replace=somebody_spends())
     assert stage.history.ended_lanes == {ALL}
     assert len([step for step in refusals(evidence) if evidence.of_step(step.id)]) == 2
 

@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import json
-import threading
 from collections.abc import Iterator
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
 import pytest
@@ -24,6 +22,7 @@ from relay_audit.replay import replay
 from relay_audit.store import Store
 from relay_audit.verification import verify_run
 from tests.audits import TestClock
+from tests.loopback import answering
 
 RELAY = "https://relay.example"
 WORDS = "apple river stone lamp "
@@ -130,28 +129,13 @@ def vendor(world: World) -> Iterator[tuple[str, list[tuple[dict, dict]]]]:
     """The lab's vendor on loopback: its address, and what it was asked (headers, body)."""
     asked: list[tuple[dict, dict]] = []
 
-    class Handler(BaseHTTPRequestHandler):
-        def do_POST(self) -> None:
-            raw = self.rfile.read(int(self.headers["content-length"]))
-            asked.append(({k.lower(): v for k, v in self.headers.items()}, {"path": self.path, **json.loads(raw)}))
-            answer = world.handle("official", HttpRequest("POST", self.path, tuple(self.headers.items()), raw))
-            self.send_response(answer.status)
-            self.send_header("content-length", str(len(answer.body)))
-            self.end_headers()
-            self.wfile.write(answer.body)
+    def answered(path: str, headers: dict[str, str], raw: bytes) -> tuple[int, str, bytes]:
+        asked.append((headers, {"path": path, **json.loads(raw)}))
+        answer = world.handle("official", HttpRequest("POST", path, tuple(headers.items()), raw))
+        return answer.status, "application/json", answer.body
 
-        def log_message(self, *_: object) -> None:
-            return
-
-    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-    thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01}, daemon=True)
-    thread.start()
-    try:
-        yield f"http://127.0.0.1:{server.server_port}", asked
-    finally:
-        server.shutdown()
-        server.server_close()
-        thread.join()
+    with answering(answered) as origin:
+        yield origin, asked
 
 
 def counted(

@@ -14,7 +14,7 @@ from relay_audit import audit
 from relay_audit.change import Change
 from relay_audit.cli import options
 from relay_audit.cli.console import emit, language, line_of_json, say
-from relay_audit.cli.opening import opened, write_paper
+from relay_audit.cli.opening import opened
 from relay_audit.cli.terminal import coloured, summary
 from relay_audit.clock import SystemClock
 from relay_audit.difference import ACCEPT, Difference, by_knowledge, changed_files, difference
@@ -29,7 +29,7 @@ from relay_audit.reply_file import cleaned, read_replies
 from relay_audit.report.as_difference import Compared, difference_page
 from relay_audit.report.as_json import summary_json
 from relay_audit.report.catalogue import Catalogue
-from relay_audit.report.leakguard import check
+from relay_audit.report.leakguard import check, write_asked
 from relay_audit.report.phrases import Phrases
 from relay_audit.report.untrusted import show
 from relay_audit.store import Store, run_lock
@@ -62,7 +62,7 @@ def diff(
     if output is None:
         say(raw.decode().rstrip("\n"), sys.stdout)
         return
-    write_paper(output, raw)
+    write_asked(output, raw)
     say(str(output))
 
 

@@ -13,7 +13,7 @@ import typer
 
 from relay_audit.cli import options
 from relay_audit.cli.console import emit, language, say
-from relay_audit.cli.opening import opened, write_paper
+from relay_audit.cli.opening import opened
 from relay_audit.clock import SystemClock
 from relay_audit.errors import UsageError
 from relay_audit.filing import Order, report_bytes
@@ -23,6 +23,7 @@ from relay_audit.library import archived_library
 from relay_audit.policy import read_policy
 from relay_audit.recorder import Recorder
 from relay_audit.replay import replay
+from relay_audit.report.leakguard import write_asked
 from relay_audit.report.render import AUDIENCES, FORMATS, Audience, Format
 from relay_audit.store import Store, run_lock
 from relay_audit.words import Lang
@@ -83,7 +84,7 @@ def report(
         order = Order(policy=rules, file_name=output.name if output else "", masked=output is None)
         raw = report_bytes(history, judgement, whom, form, chosen, os.environ, order)
         if output is not None:
-            write_paper(output, raw)
+            write_asked(output, raw)
             _note(store, raw, whom, form, chosen)
     if output is None:
         say(raw.decode("utf-8-sig").rstrip("\n"), sys.stdout)

@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import Protocol
 from urllib.parse import unquote
 
-from relay_audit.errors import LeakRefused
+from relay_audit.errors import LeakRefused, UsageError
 from relay_audit.report.catalogue import TEMPLATES, Catalogue
 from relay_audit.report.edition import Audience
 from relay_audit.report.printed import readable
@@ -151,6 +151,16 @@ def write_report(path: Path, raw: bytes) -> None:
     except BaseException:
         Path(temporary).unlink(missing_ok=True)
         raise
+
+
+def write_asked(path: Path, raw: bytes) -> None:
+    """The same where somebody asked for it (`-o FILE`). Raises `UsageError`."""
+    try:
+        write_report(path, raw)
+    except OSError as error:
+        raise UsageError(
+            f"{path} cannot be written: {error.strerror}", next_step="name another file: -o FILE"
+        ) from None
 
 
 def _across_lines(name: str) -> re.Pattern[str]:

@@ -5,9 +5,7 @@ from __future__ import annotations
 import contextlib
 import datetime as dt
 import hashlib
-import threading
 from collections.abc import Callable, Iterator
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
 from asn1crypto import cms, core, tsp
@@ -16,6 +14,8 @@ from cryptography import x509
 from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
+
+from tests.loopback import answering
 
 NOW = dt.datetime(2026, 11, 30, 4, 0, tzinfo=dt.UTC)
 DAY = dt.timedelta(days=1)
@@ -84,30 +84,13 @@ def listening(answer: Callable[[bytes], tuple[int, bytes]]) -> Iterator[tuple[st
     """The address of a server that answers so, and the requests (head and body) that reached it."""
     seen: list[bytes] = []
 
-    class Handler(BaseHTTPRequestHandler):
-        def do_POST(self) -> None:
-            body = self.rfile.read(int(self.headers["content-length"]))
-            seen.append(str(self.headers).encode() + b"\n" + body)
-            status, raw = answer(body)
-            self.send_response(status)
-            self.send_header("content-type", "application/timestamp-reply")
-            self.send_header("content-length", str(len(raw)))
-            self.end_headers()
-            with contextlib.suppress(ConnectionError):
-                self.wfile.write(raw)
+    def stamped(_path: str, headers: dict[str, str], body: bytes) -> tuple[int, str, bytes]:
+        seen.append("\n".join(f"{name}: {value}" for name, value in headers.items()).encode() + b"\n\n" + body)
+        status, raw = answer(body)
+        return status, "application/timestamp-reply", raw
 
-        def log_message(self, *_: object) -> None:
-            return
-
-    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-    thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01}, daemon=True)
-    thread.start()
-    try:
-        yield f"http://127.0.0.1:{server.server_port}/tsr", seen
-    finally:
-        server.shutdown()
-        server.server_close()
-        thread.join()
+    with answering(stamped) as origin:
+        yield f"{origin}/tsr", seen
 
 
 def _certificate(name, key, issuer, issuer_key, usage, until) -> x509.Certificate:
