@@ -9,7 +9,6 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
-from decimal import Decimal
 from typing import Any
 
 from relay_audit.archive.trail import sealed_in, server_copies
@@ -135,14 +134,8 @@ def _real_costs(judgement: Judgement) -> list[dict[str, str]]:
     """What input really costs at some sizes of call, where a surplus was found: (own × slope + offset) ÷ own."""
     surplus = surplus_of(judgement.findings)
     rows = real_costs(judgement.evidence, surplus) if surplus else ()
-    if surplus is None:
-        return []
     return [
-        {
-            "tokens_per_call": str(row.tokens_per_call),
-            "factor": str(surplus.slope + Decimal(surplus.offset) / row.tokens_per_call),
-            "price": str(row.price),
-        }
+        {"tokens_per_call": str(row.tokens_per_call), "factor": str(row.factor), "price": str(row.price)}
         for row in rows
     ]
 

@@ -132,7 +132,7 @@ def _real_costs(page: Page, surplus: Surplus, inside: Inside) -> list[tuple[str,
     for row in real_costs(page.evidence, surplus, tuple(sizes)):
         share = f"{100 * row.price / listed.input:.0f} %" if row.price is not None and listed and listed.input else ""
         price = page.phrases.amount(row.price) if row.price is not None else ""
-        rows.append((f"{row.tokens_per_call:,}", price, f"× {row.factor}", share))
+        rows.append((f"{row.tokens_per_call:,}", price, f"× {row.factor:.3f}", share))
     return rows
 
 

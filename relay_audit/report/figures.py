@@ -37,6 +37,10 @@ class Surplus:
     slope: Decimal
     offset: int
 
+    def factor(self, own: int) -> Decimal:
+        """By how much a call with so many input tokens of the buyer's own is dearer."""
+        return self.slope + Decimal(self.offset) / own
+
 
 @dataclass(frozen=True)
 class Conduct:
@@ -91,9 +95,8 @@ def real_costs(evidence: Evidence, surplus: Surplus, sizes: tuple[int, ...] = CA
     per_million = price.input if price is not None and price.per_call is None else None
     rows = []
     for own in sizes:
-        factor = (surplus.slope * own + surplus.offset) / own
-        real = round_up(per_million * factor, 4) if per_million is not None else None
-        rows.append(RealCost(own, round_up(factor, 3), real))
+        factor = surplus.factor(own)
+        rows.append(RealCost(own, factor, round_up(per_million * factor, 4) if per_million is not None else None))
     return tuple(rows)
 
 

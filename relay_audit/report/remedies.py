@@ -5,7 +5,6 @@ from __future__ import annotations
 import fnmatch
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from decimal import Decimal
 from typing import Any
 
 from relay_audit.evidence import Evidence
@@ -108,15 +107,10 @@ def cost_to_buyer(finding: Finding, catalogue: Catalogue, phrases: Phrases) -> s
     surplus = surplus_of([finding])
     if surplus is not None:
         parts = [
-            catalogue.text("cost.factor", size=f"{size:,}", factor=_factor(size, surplus.slope, surplus.offset))
-            for size in CALL_SIZES
+            catalogue.text("cost.factor", size=f"{size:,}", factor=f"{surplus.factor(size):.3f}") for size in CALL_SIZES
         ]
         return catalogue.text("cost.surplus", factors=catalogue.text("joint.list").join(parts))
     for name in MONEY_PARAMS:
         if finding.params.get(name) not in (None, "") and finding.code.startswith("billing."):
             return catalogue.text(f"cost.{name}", amount=phrases.value(name, finding.params[name]))
     return catalogue.text(f"cost.{finding.impact}")
-
-
-def _factor(size: int, slope: Decimal, offset: int) -> str:
-    return f"{(slope * size + offset) / size:.3f}"
