@@ -10,7 +10,8 @@ import inspect
 import json
 import sys
 import textwrap
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from functools import cache
 from itertools import pairwise
 from pathlib import Path
 from typing import Any, get_args
@@ -134,25 +135,30 @@ def model_roads_markdown() -> str:
     )  # fmt: skip
 
 
-def documents() -> dict[str, str]:
-    """Path in the repository → what the file has to hold."""
-    return {
-        "probes/probe.schema.json": _json(probe_schema()),
-        "known_fingerprints/fingerprint.schema.json": _json(fingerprint_schema()),
-        "docs/report.schema.json": _json(_schema("What report --format json gives", (ReportShape,), "anyOf")),
-        "docs/archive.schema.json": _json(archive_schema()),
-        "docs/finding_codes.md": codes_markdown(),
-        "docs/exit_codes.md": exit_codes_markdown(),
-        "docs/events.md": events_markdown(),
-        "docs/model_roads.md": model_roads_markdown(),
-        "probes/README.md": _with_part("probes/README.md", probes_markdown()),
-        "known_fingerprints/README.md": _with_part("known_fingerprints/README.md", fingerprints_markdown()),
-    }
+DOCUMENTS: Mapping[str, Callable[[], str]] = {
+    "probes/probe.schema.json": lambda: _json(probe_schema()),
+    "known_fingerprints/fingerprint.schema.json": lambda: _json(fingerprint_schema()),
+    "docs/report.schema.json": lambda: _json(_schema("What report --format json gives", (ReportShape,), "anyOf")),
+    "docs/archive.schema.json": lambda: _json(archive_schema()),
+    "docs/finding_codes.md": codes_markdown,
+    "docs/exit_codes.md": exit_codes_markdown,
+    "docs/events.md": events_markdown,
+    "docs/model_roads.md": model_roads_markdown,
+    "probes/README.md": lambda: _with_part("probes/README.md", probes_markdown()),
+    "known_fingerprints/README.md": lambda: _with_part("known_fingerprints/README.md", fingerprints_markdown()),
+}
+"""Path in the repository → how what the file has to hold is worked out."""
+
+
+@cache
+def document(path: str) -> str:
+    """What the file has to hold. Worked out once: definitions do not change while a program runs."""
+    return DOCUMENTS[path]()
 
 
 def differing(root: Path) -> list[str]:
     """The documents that are missing or not what the definitions say."""
-    return [path for path, text in documents().items() if not _holds(root / path, text)]
+    return [path for path in DOCUMENTS if not _holds(root / path, document(path))]
 
 
 def main(arguments: list[str]) -> int:
@@ -162,10 +168,9 @@ def main(arguments: list[str]) -> int:
         return 2
     changed = differing(root)
     if "--write" in arguments:
-        texts = documents()
         for path in changed:
             (root / path).parent.mkdir(parents=True, exist_ok=True)
-            (root / path).write_text(texts[path], encoding="utf-8", newline="\n")
+            (root / path).write_text(document(path), encoding="utf-8", newline="\n")
     sys.stdout.writelines(f"{path}\n" for path in changed)
     return 1 if changed and "--write" not in arguments else 0
 
