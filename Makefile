@@ -74,7 +74,7 @@ MUTATION := build/mutation
 mutation: $(BIN)/python
 	@test -x $(MUTATION)/bin/mutmut || { $(BIN)/python -m venv $(MUTATION) && \
 	  $(MUTATION)/bin/python -m pip install --quiet --upgrade 'pip>=25.1' && \
-	  $(MUTATION)/bin/python -m pip install --quiet --editable . --group test --group mutation; }
+	  $(MUTATION)/bin/python -m pip install --quiet --editable '.[media]' --group test --group mutation; }
 	PYTHONPATH=. nice -n 15 $(MUTATION)/bin/python scripts/mutation.py $(ARGS)
 
 bench: $(STAMP)-test
