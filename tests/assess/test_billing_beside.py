@@ -172,7 +172,8 @@ def test_without_rows_the_same_multiple_in_two_spans_is_a_tariff():
     ],
 )
 def test_without_rows_anything_less_is_said_without_weight(more):
-    hit = found(unlogged(*more.pop("spans", TWICE), **more), "billing.overcharged")
+    how = {"spans": TWICE, **more}
+    hit = found(unlogged(*how.pop("spans"), **how), "billing.overcharged")
     assert (hit.severity, hit.accusation) == ("low", False)
 
 
