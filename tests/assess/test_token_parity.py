@@ -149,7 +149,7 @@ def test_a_spread_of_three_is_no_constant_surplus():
 def test_slopes_of_two_scripts(ascii_, cjk, offset, code, params):
     found = only(judged(sloped(ascii_, cjk, offset)))
     assert found.code == code
-    got = dict(found.params)
+    got, params = dict(found.params), dict(params)
     if code == "tokens.proportional_surplus":
         assert abs(got.pop("offset") - params["offset"]) <= 1
         assert Decimal(got.pop("percent")) == pytest.approx(Decimal(params["percent"]), abs=Decimal(1))
