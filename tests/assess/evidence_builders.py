@@ -287,3 +287,8 @@ def codes(found: list[Finding] | tuple[Finding, ...]) -> list[str]:
 def only(found: list[Finding]) -> Finding:
     assert len(found) == 1, codes(found)
     return found[0]
+
+
+def said(one: Finding) -> dict[str, Any]:
+    """All that an assessor says in a finding; what its code says of itself is left out."""
+    return one.model_dump(exclude={"id", "impact", "other_explanations", "refuted_by"}, exclude_defaults=True)
