@@ -14,11 +14,12 @@ from tests.assess.evidence_builders import KNOWLEDGE, MODEL, answered, at, run_o
 
 LIMIT = finding(
     "model.limit_mismatch", {"requested": MODEL, "cap": 16384, "expected_cap": 128000, "fits": ["gpt-4o", "gpt-4o-mini"]},
-    exchanges=("X0001",), outcome="mismatch", severity="low", expected={"max_output": 128000}, observed={"max_output": 16384},
+    exchanges=("X0001",), outcome="mismatch", severity="low", basis="known_list", expected={"max_output": 128000},
+    observed={"max_output": 16384},
 )  # fmt: skip
 COUNT = finding(
     "tokens.tokenizer_differs", {"n": 24, "slopes": {"ascii": "0.71"}}, exchanges=("X0002",), confidence="strong",
-    observed={"ascii": "0.71"},
+    observed={"ascii": "0.71"}, expected={"slope": "1.00"},
 )  # fmt: skip
 PAIRS = ["message_id: anthropic", "signature: aws"]
 
@@ -46,6 +47,11 @@ def test_another_limit_and_another_tokenizer_are_another_model() -> None:
     assert (made.params["road"], made.params["untrusted_leaked"]) == ("limit_and_tokenizer", "gpt-4o, gpt-4o-mini")
     assert made.exchanges == ("X0001", "X0002")
     assert made.observed == {"max_output": 16384, "ascii": "0.71"}
+    assert made.expected == {"max_output": 128000, "slope": "1.00"}
+    assert (made.params["requested"], made.params["n"]) == (MODEL, 1)
+    assert (made.confidence, made.evidence_level, made.basis) == ("strong", "observed_pattern", "known_list")
+    nobody = LIMIT.model_copy(update={"params": {**LIMIT.params, "fits": []}})
+    assert in_combination([nobody, COUNT], run(BARE), KNOWLEDGE)[-1].params["untrusted_leaked"] == "16384"
 
 
 @pytest.mark.parametrize(
@@ -76,6 +82,9 @@ def test_ids_of_who_does_not_serve_the_model_and_a_count_that_is_not_its_own(cha
     made = in_combination([elsewhere(channel), COUNT], run(BARE), KNOWLEDGE)[0]
     assert made.severity == severity
     assert made.observed["kinds"] == ["message_id", *(["tokenizer"] if severity == "high" else [])]
+    heavier = severity == "high"
+    assert made.exchanges == (("X0001", "X0002") if heavier else ("X0001",))
+    assert made.confidence == ("strong" if heavier else "supporting")
     assert in_combination([elsewhere(channel)], run(BARE), KNOWLEDGE)[0].severity == "low"
 
 

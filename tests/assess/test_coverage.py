@@ -6,10 +6,12 @@ import pytest
 
 from relay_audit import assess as judging
 from relay_audit.assess import ASSESSORS, assess
-from relay_audit.assess.coverage import cover
+from relay_audit.assess.coverage import DECIDED, cover
+from relay_audit.assess.model_identity import TRAITS
+from relay_audit.catalog import load_packs
 from relay_audit.codes import CODES, finding
 from relay_audit.evidence import Evidence
-from relay_audit.finding import Coverage
+from relay_audit.finding import Coverage, Finding
 from relay_audit.verdict import is_missing
 from tests.assess.evidence_builders import (
     KNOWLEDGE,
@@ -105,6 +107,82 @@ def test_without_a_plan_nothing_was_sent():
     assert {state for state, _ in rows.values()} == {"not_run"}
 
 
+@pytest.mark.parametrize(
+    ("found", "state"),
+    [
+        ([("model.matches", {})], ("run", "")),
+        ([("model.not_verifiable", {"reason": "text_rewritten"})], ("no_information", "text_rewritten")),
+        ([("model.not_verifiable", {}), ("model.name_mismatch", {})], ("run", "")),
+        ([("tokens.match", {})], ("not_run", "no_usable_answer")),
+    ],
+)
+def test_a_model_that_nothing_tells_apart_was_not_verified(found, state):
+    assert states(run(planned=()), *[made(code, **params) for code, params in found])[3] == state
+
+
+@pytest.mark.parametrize(
+    ("codes", "state"),
+    [
+        (["media.no_credentials"], ("no_information", "media_unclear")),
+        (["media.not_checked"], ("no_information", "media_unclear")),
+        (["media.unreadable", "media.signer_matches"], ("run", "")),
+        (["media.signer_spoofed"], ("run", "")),
+        ([], ("not_run", "no_usable_answer")),
+    ],
+)
+def test_a_film_of_which_nothing_is_known_is_no_information(codes, state):
+    assert states(run(planned=()), *map(made, codes))[5] == state
+
+
+@pytest.mark.parametrize(
+    ("pack", "refusals", "codes", "state"),
+    [
+        ("anthropic", "", ["params.matches"], ("run", "")),
+        ("anthropic", "books_unreadable", ["params.matches"], ("run", "books_unreadable")),
+        ("anthropic", "", [], ("no_information", "no_official_basis")),
+        ("ark_video", "", [], ("no_information", "not_delivered")),
+    ],
+)
+def test_parameters_were_run_as_far_as_they_were_refused(pack, refusals, codes, state):
+    evidence = run(planned=()).model_copy(update={"pack": load_packs().pack(pack), "refusals_ended": refusals})
+    assert states(evidence, *map(made, codes))[4] == state
+
+
+def test_a_check_2_without_the_vendors_counter_says_why():
+    evidence = run()
+    target = evidence.target.model_copy(update={"no_counter_reason": "no_official_key"})
+    rows = states(evidence.model_copy(update={"target": target}), made("tokens.match"), made("channel.matches"))
+    assert (rows[1], rows[2]) == (("run", ""), ("run", "no_official_key"))
+
+
+def test_an_open_count_without_a_reason_is_no_information_all_the_same():
+    assert states(run(), finding("tokens.inconclusive", {"n": 1, "reason": "x"}).model_copy(update={"params": {}}))[2] == (
+        "no_information", "no_information",
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize(("answered_", "reason"), [(0, "cut_short"), (1, "cut_short"), (2, "")])
+def test_half_of_the_first_texts_is_enough(answered_, reason):
+    """Of four: what was sent besides the first texts, or refused, does not count."""
+    steps = [step_named(f"s{p}") for p in range(4)] + [step_named(f"r{p}", stage="batch") for p in range(9)]
+    good = {"usage": {"input_tokens": 1, "output_tokens": 1}}
+    sent = [answered(n, f"s{n}", good, moment=at(n), status=200 if n < answered_ else 500) for n in range(4)]
+    sent += [answered(20, "r0", good, moment=at(20))]
+    evidence = run_of(sent, steps, plan=plan_of(steps, coverage=PLANNED), stopped="ceiling")
+    assert states(evidence, made("channel.matches"))[1] == ("run", reason)
+
+
+@pytest.mark.parametrize("code", sorted(DECIDED))
+def test_rows_that_were_computed_or_read_are_check_six(code):
+    assert states(run(), made(code))[6] == states(run(n=0), made(code))[6] == ("run", "")
+
+
+def test_what_is_pending_is_the_reason_even_where_the_log_was_unsafe():
+    found = [made("billing.log_unsafe_to_read"), made("billing.settlement_pending")]
+    assert states(run(), *found)[6] == ("no_information", "settlement_pending")
+    assert states(run(), made("billing.settlement_pending").model_copy(update={"check": 5}))[6][1] == "log_unavailable"
+
+
 def test_the_whole_judgement_is_numbered_and_repeats_itself():
     evidence = parity_run(twelve(508))
     found, rows = assess(evidence, KNOWLEDGE)
@@ -161,3 +239,112 @@ def test_a_run_that_ended_before_half_of_its_texts_is_no_clean_line() -> None:
 def test_rows_in_another_group_were_read_all_the_same() -> None:
     """The only thing that check 6 had to say came out of the log: "no per-call log" would be untrue."""
     assert states(run(), made("billing.group_differs_from_claim"))[6] == ("run", "")
+
+
+# What the findings of several assessors come to together
+
+
+def spoken(monkeypatch, *found: Finding, evidence: Evidence | None = None) -> list[Finding]:
+    """The judgement of a run in which just this was found."""
+    monkeypatch.setattr(judging, "ASSESSORS", {"run_state": lambda *_: list(found)})
+    return list(assess(evidence or run(), KNOWLEDGE)[0])
+
+
+def weighed(code: str, params: dict[str, object] | None = None, **more: object) -> Finding:
+    return made(code, **(params or {})).model_copy(update=more)
+
+
+def witness(code: str, number: str, road: str | None = None, **more: object) -> Finding:
+    """A finding of check 2 by a road; without one it is of the published sentence."""
+    one = made(code).model_copy(update={"exchanges": (number,), "observed": {number: 1}, **more})
+    params = {k: v for k, v in one.params.items() if k != "road"} | ({} if road is None else {"road": road})
+    return one.model_copy(update={"params": params})
+
+
+@pytest.mark.parametrize(
+    ("first", "second", "one"),
+    [
+        (witness("tokens.match", "X1"), witness("tokens.match", "X2", "intercept"), True),
+        (witness("tokens.constant_surplus", "X1"), witness("tokens.constant_surplus", "X2", "intercept"), True),
+        (witness("tokens.constant_surplus", "X1"), witness("tokens.inconclusive", "X2", "intercept"), True),
+        (witness("tokens.constant_surplus", "X1"), witness("tokens.match", "X2", "intercept"), False),
+        (witness("tokens.match", "X1"), witness("tokens.inconclusive", "X2", "intercept"), False),
+        (witness("tokens.match", "X1", "sentence"), witness("tokens.match", "X2", "intercept"), False),
+        (witness("tokens.match", "X1"), witness("tokens.match", "X2", "sentence"), False),
+    ],
+)
+def test_two_witnesses_of_one_question_speak_once(monkeypatch, first, second, one):
+    beside = witness("tokens.template_noise", "X3")
+    found = {f.code + str(f.params.get("road")): f for f in spoken(monkeypatch, beside, second, first)}
+    told = found[first.code + str(first.params.get("road"))]
+    assert len(found) == (2 if one else 3)
+    assert told.exchanges == (("X1", "X2") if one else ("X1",))
+    assert told.observed == ({"X1": 1, "X2": 1} if one else {"X1": 1})
+    assert found["tokens.template_noiseNone"].exchanges == ("X3",)
+
+
+HINT = weighed("channel.subscription_pool_hint", severity="low")
+TAKEN = weighed("params.illegal_accepted", {"cases": sorted(TRAITS)[:2]}, severity="medium")
+IGNORED = weighed("params.not_honoured", {"cases": sorted(TRAITS)[:1]}, severity="low")
+BOTH = weighed("params.illegal_accepted", {"cases": [min(TRAITS), "temperature_range"]}, severity="medium")
+BILL = weighed("billing.overcharged", severity="high")
+
+
+@pytest.mark.parametrize(
+    "swapped",
+    [weighed(code, outcome="mismatch") for code in
+     ("tokens.tokenizer_differs", "model.relay_header_admits", "model.relay_log_admits_mapping", "model.substituted")],
+    ids=lambda f: f.code,
+)  # fmt: skip
+@pytest.mark.parametrize("item", [HINT, TAKEN, IGNORED, BOTH, BILL], ids=lambda f: f.code)
+def test_where_the_run_speaks_of_another_model_its_own_rules_weigh_nothing(monkeypatch, item, swapped):
+    found = next(f for f in spoken(monkeypatch, item, swapped) if f.code == item.code)
+    assert found.severity == ("info" if item in (HINT, TAKEN, IGNORED) else item.severity)
+    alias = swapped.model_copy(update={"outcome": "match", "severity": "info"})
+    assert next(f for f in spoken(monkeypatch, item, alias) if f.code == item.code).severity == item.severity
+    assert next(f for f in spoken(monkeypatch, item, BILL) if f.code == item.code).severity == item.severity
+
+
+def test_recorded_traffic_is_as_good_as_whoever_recorded_it(monkeypatch):
+    evidence = run()
+    recorded = evidence.model_copy(update={"target": evidence.target.model_copy(update={"recorded": "har"})})
+    one = weighed("tokens.match", basis="live_official")
+    assert spoken(monkeypatch, one)[0].basis == "live_official"
+    assert {f.basis for f in spoken(monkeypatch, one, BILL, evidence=recorded)} == {"recorded"}
+
+
+def test_what_two_assessors_say_together_is_in_the_judgement(monkeypatch):
+    """Neither sees the other: the judgement joins them, with what is known, and counts them as one."""
+    limit = weighed(
+        "model.limit_mismatch", {"requested": "a", "cap": 1, "fits": ["b"]}, outcome="mismatch", severity="low"
+    )
+    count = weighed("tokens.tokenizer_differs", outcome="mismatch")
+    assert spoken(monkeypatch, limit, count)[0].code == "model.substituted"
+
+
+ALWAYS = {"model_identity", "run_state"}
+
+
+@pytest.mark.parametrize(
+    ("checks", "names"),
+    [
+        ((), set()),
+        ((1,), {"channel", "repeated"}),
+        ((2,), {"token_parity", "token_intercept", "output_echo"}),
+        ((3,), set()),
+        ((4,), {"parameter_parity", "film_parameters"}),
+        ((5,), {"media"}),
+        ((6,), {"billing", "tiers"}),
+        ((1, 2, 3, 4, 5, 6), set(ASSESSORS)),
+    ],
+)
+def test_which_assessors_a_check_asks(monkeypatch, checks, names):
+    asked: list[str] = []
+    for pack, without in (("anthropic", set()), ("ark_video", {"billing"})):
+        asked.clear()
+        own = {name: lambda *_, name=name: asked.append(name) or [] for name in ASSESSORS}
+        monkeypatch.setattr(judging, "ASSESSORS", own)
+        evidence = run(checks=checks).model_copy(update={"pack": load_packs().pack(pack)})
+        assess(evidence, KNOWLEDGE)
+        assert set(asked) == (ALWAYS | names) - without
+        assert len(asked) == len(set(asked))

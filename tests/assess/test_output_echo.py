@@ -66,11 +66,41 @@ def test_twice_the_tokens_for_the_same_words() -> None:
         (TWICE, HONEST),
         ((said(WORDS, 30), said(WORDS, 24)),) * 2,
         ((said(WORDS[:2], 10), said(WORDS[:2], 5)),) * 2,
+        ((said(WORDS, 12), said(WORDS, 6)),) * 2,
     ],
-    ids=["the same", "one copy alone", "not on all", "up to a quarter more", "too few tokens to tell"],
+    ids=[
+        "the same",
+        "one copy alone",
+        "not on all",
+        "up to a quarter more",
+        "too few tokens to tell",
+        "just six beyond",
+    ],
 )
 def test_silent(copies: tuple[tuple[dict[str, Any], dict[str, Any]], ...]) -> None:
     assert found(*copies) == []
+
+
+@pytest.mark.parametrize(("billed", "due", "found_"), [(13, 6, True), (12, 6, False), (31, 24, True), (30, 24, False)])
+def test_from_which_amount_on_it_is_inflated(billed: int, due: int, found_: bool) -> None:
+    """More than six tokens and more than a quarter, on each text."""
+    assert bool(found(*((said(WORDS, billed), said(WORDS, due)),) * 2)) is found_
+
+
+def test_two_lines_are_a_copy_and_the_last_may_be_cut() -> None:
+    two = said(WORDS[:2], 40)
+    assert only(found((two, said(WORDS, 24)), (two, said(WORDS, 24)))).params["billed"] == 80
+    cut = said([WORDS[0], WORDS[1][:3]], 40)
+    assert only(found((cut, said(WORDS, 24)), (cut, said(WORDS, 24)))).params["billed"] == 80
+    other = said([WORDS[0], "x"], 40)
+    assert found((other, said(WORDS, 24)), (other, said(WORDS, 24))) == []
+
+
+def test_tokens_that_were_all_thought_are_no_measure() -> None:
+    """Nothing is left for the copy on the vendor's side: by what would a factor be taken?"""
+    for spent in (24, 30):
+        thought = said(WORDS, 24, usage={"output_tokens_details": {"thinking_tokens": spent}})
+        assert found((said(WORDS, 90), thought), (said(WORDS, 90), thought)) == []
 
 
 def test_the_sides_need_not_have_written_equally_much() -> None:

@@ -58,6 +58,7 @@ STOP = {"stop_sequences": ["word20"]}
         (LINES[:20], "not_honoured"),
         (LINES, "not_honoured"),
         ([*LINES[:19], "word30"], "unclear"),
+        ([*LINES[:19], "word21"], "unclear"),
         ([], "unclear"),
     ],
 )

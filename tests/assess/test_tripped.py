@@ -73,6 +73,13 @@ def test_without_a_wire_or_a_refusal_nothing_is_tripped():
     assert read(run(said(), wire="")) == (False, False)
     assert read(run(said(), wire="no_such_case")) == (False, False)
     assert read(run(said(), status=200)) == (False, False)
+    whole = run(said())
+    refused = whole.of_step("s")
+    shown = refused.response.model_copy(update={"status": 200})  # type: ignore[union-attr]
+    for response in (None, shown):
+        silent = refused.model_copy(update={"response": response})  # type: ignore[union-attr]
+        step = next(s for s in whole.plan.steps if s.id == "s")  # type: ignore[union-attr]
+        assert not tripped(step, silent, whole, KNOWLEDGE)
 
 
 @pytest.mark.parametrize("claim", ["aws", "azure", "vertex"])
