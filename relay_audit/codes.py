@@ -94,6 +94,15 @@ CODES: dict[str, Code] = {
         "verbatim copies billed above what the vendor bills for as many characters, on all texts",
         "n", "billed", "official", "slope",
     ),
+    "tokens.hidden_text_recited": code(
+        2, "cost", "inconclusive", "info", "none",
+        "asked for (`--also recitation`): two askings gave the same text, for which a surplus leaves room; supports, carries nothing",
+        "n", "of", "words", "about_tokens", "untrusted_excerpt",
+    ),
+    "tokens.nothing_recited": code(
+        2, "cost", "inconclusive", "info", "none",
+        "asked for (`--also recitation`): no text that would count; refutes nothing", "of", "reason",
+    ),
     "tokens.deficit": code(2, "cost", "match", "info", "none", "billed less than the official count", "n", "offset"),
     "tokens.inconclusive": code(
         2, "cost", "inconclusive", "info", "none", "too few comparable samples, or a control that does not control",

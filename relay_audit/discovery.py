@@ -211,6 +211,7 @@ def question_for(history: History, knowing: Knowing, site: SiteFacts, *, counter
         dialect=target.subject.dialect,
         profile=target.audit.profile,
         checks=target.audit.checks,
+        also=target.audit.also,
         software=site.software,
         counter=counter,
         family=facts.family if facts else "",

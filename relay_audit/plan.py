@@ -122,6 +122,7 @@ class Question(Frozen):
     """An official key and a counting endpoint are at hand."""
     family: str = ""
     has_baseline: bool = False
+    also: tuple[str, ...] = ()
     free_only: bool = False
     official: bool = False
     """An official key is at hand, so that the same body can be sent there."""
@@ -170,6 +171,7 @@ def _applies(probe: Probe, question: Question) -> bool:
         and question.profile in applies.profiles
         and (not applies.software or question.software in applies.software)
         and (not applies.families or question.family in applies.families)
+        and (applies.also is None or applies.also in question.also)
         and applies.counter in ("any", "present" if question.counter else "absent")
         and applies.baseline in ("any", "present" if question.has_baseline else "absent")
     )
@@ -221,8 +223,7 @@ def _step(
     )
 
 
-def path_for(path: str, model: str) -> str:
-    """A path with the model's name in it, where the dialect has it there; the name stays one segment."""
+def path_for(path: str, model: str) -> str:  # the name stays one segment
     return path.replace("$model", percent_encoded(model, safe=""))
 
 

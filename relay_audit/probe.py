@@ -11,13 +11,14 @@ from typing import Any, Literal
 from pydantic import Field, JsonValue, field_validator, model_validator
 
 from relay_audit.pack import relative_path
+from relay_audit.target import Extra
 from relay_audit.video import TaskSpec
 from relay_audit.words import Bilingual, Frozen
 
 Stage = Literal["probe", "canary", "batch"]
 AssessorName = Literal[
     "channel", "token_parity", "token_intercept", "model_identity", "parameter_parity", "billing", "media", "tiers",
-    "output_echo", "repeated", "film_parameters",
+    "output_echo", "recitation", "repeated", "film_parameters",
 ]  # fmt: skip
 ProfileName = Literal["quick", "standard", "thorough"]
 
@@ -183,6 +184,8 @@ class Applies(Frozen):
     baseline: Literal["any", "present", "absent"] = "any"
     """Whether a published token count is known for this model (`token_baselines.toml`)."""
     profiles: tuple[ProfileName, ...] = ("quick", "standard", "thorough")
+    also: Extra | None = None
+    """No profile sends it by itself: only where the buyer asked for it by this word (`run --also`)."""
 
 
 class Probe(Frozen):

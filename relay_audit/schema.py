@@ -220,6 +220,7 @@ def _probe_lines(probe: Probe) -> list[str]:
     ]
     applies = probe.applies
     when = [f"counter {applies.counter}", f"baseline {applies.baseline}", f"profiles {', '.join(applies.profiles)}"]
+    when += [f"only with `--also {applies.also}`"] * (applies.also is not None)
     return [
         f"### `{probe.id}`", "",
         f"{probe.question.en}  ", probe.question.zh, "",

@@ -35,6 +35,8 @@ HOST = re.compile(r"[\w-]+(?:\.[\w-]+)*\.?|[0-9a-f:.]*:[0-9a-f:.]*")
 LOOPBACK = ("127.0.0.1", "::1", "localhost")
 
 Profile = Literal["quick", "standard", "thorough"]
+Extra = Literal["recitation"]
+"""What is sent only where the buyer asks for it by name."""
 
 
 class Claim(Frozen):
@@ -82,6 +84,8 @@ class Audit(Frozen):
     profile: Profile = "standard"
     checks: tuple[int, ...] = ()
     """Empty means all that this version has."""
+    also: tuple[Extra, ...] = ()
+    """What no profile sends by itself."""
 
     @field_validator("checks")
     @classmethod

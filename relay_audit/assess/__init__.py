@@ -13,6 +13,7 @@ from relay_audit.assess.media import assess_media
 from relay_audit.assess.model_identity import TRAITS, assess_model_identity
 from relay_audit.assess.output_echo import assess_output_echo
 from relay_audit.assess.parameter_parity import assess_parameter_parity
+from relay_audit.assess.recitation import assess_recitation, beside_the_count
 from relay_audit.assess.repeated import assess_repeated
 from relay_audit.assess.run_state import assess_run_state
 from relay_audit.assess.tiers import assess_tiers
@@ -32,6 +33,7 @@ ASSESSORS: dict[str, Assessor] = {
     "token_intercept": assess_token_intercept,
     "model_identity": assess_model_identity,
     "output_echo": assess_output_echo,
+    "recitation": assess_recitation,
     "repeated": assess_repeated,
     "parameter_parity": assess_parameter_parity,
     "billing": assess_billing,
@@ -53,7 +55,8 @@ def assess(evidence: Evidence, knowledge: Knowledge) -> tuple[tuple[Finding, ...
             found += assessor(evidence, knowledge)
         except Exception:  # noqa: BLE001  rule 18: a probe that breaks is a finding; the others still run
             found.append(finding("run.probe_error", {"assessor": name}))
-    numbered = number(_vouched(_in_their_light(in_combination(_one_voice(found), evidence, knowledge)), evidence))
+    heard = beside_the_count(in_combination(_one_voice(found), evidence, knowledge))
+    numbered = number(_vouched(_in_their_light(heard), evidence))
     return numbered, cover(evidence, numbered)
 
 
@@ -107,5 +110,5 @@ def _wanted(name: str, evidence: Evidence) -> bool:
     if name == "billing" and evidence.pack.video is not None:
         return False  # films have no tokens: their charges stand in the table of tiers
     by_check = {"channel": 1, "token_parity": 2, "token_intercept": 2, "parameter_parity": 4, "film_parameters": 4, "billing": 6,
-                "media": 5, "tiers": 6, "output_echo": 2, "repeated": 1}  # fmt: skip
+                "media": 5, "tiers": 6, "output_echo": 2, "recitation": 2, "repeated": 1}  # fmt: skip
     return name not in by_check or by_check[name] in plan.checks

@@ -8,6 +8,9 @@ from relay_audit.finding import Coverage, Finding
 from relay_audit.gate import is_gated
 from relay_audit.verdict import CORE
 
+BESIDES = ("tokens.hidden_text_recited", "tokens.nothing_recited")
+"""What adds to a check's finding and answers no question of its own."""
+
 
 def cover(evidence: Evidence, findings: tuple[Finding, ...]) -> tuple[Coverage, ...]:
     planned = {row.check: row for row in evidence.plan.coverage} if evidence.plan else {}
@@ -34,7 +37,7 @@ def _nothing(check: int, sent: tuple[Exchange, ...], evidence: Evidence) -> Cove
 
 
 def _judged(check: int, findings: tuple[Finding, ...], evidence: Evidence) -> Coverage:
-    own = [f for f in findings if f.check == check]
+    own = [f for f in findings if f.check == check and f.code not in BESIDES]
     if check == 4:
         return _parameters(own, evidence)
     if not own:

@@ -140,6 +140,8 @@ def _overridden(target: Target, quick: dict[str, Any]) -> Target:
         audit = _audit(audit.model_dump() | {"profile": quick["profile"]}, target)
     if quick.get("checks"):
         audit = _audit(audit.model_dump() | {"checks": _numbers(quick["checks"])}, target)
+    if quick.get("also"):
+        audit = _audit(audit.model_dump() | {"also": _words(quick["also"])}, target)
     official = target.official
     if official is not None and quick.get("official_proxy"):
         official = official.model_copy(update={"proxy": quick["official_proxy"]})
@@ -151,8 +153,13 @@ def _audit(table: dict[str, Any], target: Target) -> Any:  # noqa: ANN401  an Au
         return type(target.audit).model_validate(table)
     except ValueError:
         raise UsageError(
-            "no such profile or check", next_step="profiles: quick, standard, thorough; checks: numbers 1 to 6"
+            "no such profile, check or extra",
+            next_step="profiles: quick, standard, thorough; checks: numbers 1 to 6; --also: recitation",
         ) from None
+
+
+def _words(text: str) -> tuple[str, ...]:
+    return tuple(part.strip() for part in text.replace("，", ",").split(",") if part.strip())
 
 
 def _numbers(text: str) -> tuple[int, ...]:

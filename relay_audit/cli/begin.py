@@ -30,6 +30,7 @@ def run(
     max_usd: options.MaxUsd = None,
     profile: options.ProfileOption = None,
     checks: options.Checks = None,
+    also: options.Also = None,
     free_only: options.FreeOnly = False,
     packs: options.PacksDir = None,
     knowledge: options.KnowledgeDir = None,
@@ -54,7 +55,7 @@ def run(
     """Plan, quote, wait for approval, send, record, assess, report."""
     quick = dict(base_url=base_url, model=model, claim=claim, key_env=key_env, official_key_env=official_key_env,
                  official_base_url=official_base_url, official_proxy=official_proxy, dialect=dialect, profile=profile,
-                 checks=checks)  # fmt: skip
+                 checks=checks, also=also)  # fmt: skip
     earlier, again = retesting.repeated(since) if since else (None, None)
     targets = [again] if again and target is None and base_url is None else targets_from(target, quick)
     key = key_from(prompt=key_prompt, file=key_file, as_json=json, no_input=no_input)
@@ -82,6 +83,7 @@ def quote(
     dialect: options.Dialect = "anthropic",
     profile: options.ProfileOption = None,
     checks: options.Checks = None,
+    also: options.Also = None,
     packs: options.PacksDir = None,
     knowledge: options.KnowledgeDir = None,
     prices: options.PricesFile = None,
@@ -95,7 +97,8 @@ def quote(
 ) -> None:
     """Plan and quote only; free requests at most. Nothing is approved or charged."""
     quick = dict(base_url=base_url, model=model, claim=claim, key_env=key_env, official_key_env=official_key_env,
-                 official_base_url=official_base_url, dialect=dialect, profile=profile, checks=checks)  # fmt: skip
+                 official_base_url=official_base_url, dialect=dialect, profile=profile, checks=checks,
+                 also=also)  # fmt: skip
     call = Invocation(lang=language(lang, os.environ), as_json=json, packs=packs, knowledge=knowledge, prices=prices,
                       baselines=baselines, offline=offline)  # fmt: skip
     call.permissions = permissions(allow_origin, "", private=allow_private, key="", may_ask=call.may_ask)

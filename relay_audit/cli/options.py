@@ -53,6 +53,10 @@ ProfileOption = Annotated[
     typer.Option("--profile", metavar="quick|standard|thorough", help="How much is sent.", show_default=False),
 ]
 Checks = Annotated[str | None, typer.Option(metavar="1,2,6", help="Only these checks.", show_default=False)]
+Also = Annotated[
+    str | None,
+    typer.Option("--also", metavar="recitation", help="What no profile sends by itself.", show_default=False),
+]
 FreeOnly = Annotated[bool, typer.Option("--free-only", help="Send nothing that may charge.")]
 PacksDir = Annotated[
     Path | None,

@@ -12,7 +12,10 @@ from relay_audit.lab.gpt_count import count_openai
 from relay_audit.lab.gpt_ids import DIGITS, ResponseIds, chat_id
 from relay_audit.lab.message import Stamps, Treatment
 from relay_audit.lab.models import Model
+from relay_audit.lab.reciting import recited
+from relay_audit.lab.tokenizer import GenerationName
 from relay_audit.lab.variation import Variation
+from relay_audit.lab.writing import up_to
 
 TEXTS = ("OK", "OK.", "Ok.")
 FILTERED = {"hate": {"filtered": False, "severity": "safe"}, "violence": {"filtered": False, "severity": "safe"}}
@@ -30,7 +33,7 @@ def chat(
 ) -> dict[str, Any]:
     created = int(stamp.message)
     limit = body.get("max_completion_tokens") or body.get("max_tokens") or 4096
-    text, length = ("", 0) if how.empty else _spoken(limit, rng)
+    text, length = ("", 0) if how.empty else _spoken(body, limit, model, how, rng)
     prompt = billed(body, model, how, seen)
     message: dict[str, Any] = {"role": "assistant", "content": text, "refusal": None, "annotations": []}
     choice: dict[str, Any] = {"index": 0, "message": message, "finish_reason": "stop" if length else "length"}
@@ -71,7 +74,7 @@ def response(
     stored = body.get("store") is not False
     ids = ResponseIds(created, stored=stored, rng=rng)
     limit = body.get("max_output_tokens") or 4096
-    text, length = ("", 0) if how.empty else _spoken(limit, rng)
+    text, length = ("", 0) if how.empty else _spoken(body, limit, model, how, rng)
     prompt, spent = billed(body, model, how, seen), (length or (limit if how.empty else 16)) * how.output_factor
     part = {"type": "output_text", "annotations": [], "logprobs": [], "text": text}
     item = {"id": ids.of("msg"), "type": "message", "status": "completed", "content": [part], "role": "assistant"}
@@ -119,8 +122,13 @@ def response(
     return answer
 
 
-def _spoken(limit: int, rng: random.Random) -> tuple[str, int]:
+def _spoken(body: dict[str, Any], limit: int, model: Model, how: Treatment, rng: random.Random) -> tuple[str, int]:
     """The text and its tokens; now and then a model that reasons spends its whole limit and says nothing (0)."""
+    generation: GenerationName = "gpt-cl100k" if how.generation else model.generation
+    told = recited(body, how.hidden, how.recites, generation, rng)
+    if told is not None:
+        said = up_to(told, limit, generation)
+        return said.text, said.tokens
     if limit <= 16 and rng.random() < 0.15:
         return "", 0
     return rng.choice(TEXTS), min(rng.randint(4, 9), limit)

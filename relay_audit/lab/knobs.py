@@ -9,6 +9,7 @@ from typing import Literal
 from relay_audit.lab.caching import CacheWay
 from relay_audit.lab.evasion import Strikes
 from relay_audit.lab.money import Money
+from relay_audit.lab.reciting import Recites
 from relay_audit.lab.tokenizer import GenerationName
 
 Channel = Literal["anthropic", "aws", "vertex", "azure"]
@@ -58,6 +59,8 @@ class Knobs:
     """Input tokens of a system prompt the relay adds."""
     hidden_when: Literal["always", "no_system", "sometimes", "library_agent", "streams"] = "always"
     """`library_agent`: only for callers whose User-Agent is that of an HTTP library."""
+    recites: Recites = "hidden"
+    """What the model says when it is asked for that prompt."""
     hidden_cached: int = 0
     """A hidden prompt that is written to the vendor's cache once and read from it afterwards."""
     usage_factor: Decimal = Decimal(1)

@@ -13,10 +13,11 @@ from relay_audit.lab import ids
 from relay_audit.lab.caching import NOTHING, Cached, CacheWay
 from relay_audit.lab.knobs import Channel, IdStyle, Signed
 from relay_audit.lab.models import Model
+from relay_audit.lab.reciting import Recites, recited
 from relay_audit.lab.signature import opaque, signature
 from relay_audit.lab.tokenizer import GenerationName, count_body
 from relay_audit.lab.variation import Variation
-from relay_audit.lab.writing import Written, write
+from relay_audit.lab.writing import Written, up_to, write
 
 KINDS: dict[Channel, str] = {"anthropic": "msg", "azure": "msg", "aws": "msg_bdrk", "vertex": "msg_vrtx"}
 CONSTANT_ID = "msg_1nZdL29xx5MUA1yADyHTEsnR8uuvGzszyY"
@@ -34,6 +35,7 @@ class Treatment:
     ids: IdStyle = "minted"
     generation: GenerationName | None = None
     hidden: int = 0
+    recites: Recites = "hidden"
     cached: int = 0
     cache_is_new: bool = False
     factor: Decimal = Decimal(1)
@@ -136,7 +138,9 @@ def message(
     """A finished answer. Keys stand in the vendor's order (model, id, type, role, content since 2025-10)."""
     limit = body["max_tokens"]
     thought = _thinking(body, model, how, rng, account)
-    said = write(body, how.generation or model.generation, rng)
+    generation = how.generation or model.generation
+    told = recited(body, how.hidden, how.recites, generation, rng)
+    said = write(body, generation, rng) if told is None else up_to(told, limit, generation)
     thinking = rng.randint(60, 140) if thought else 0
     length = limit if how.empty else min(said.tokens + thinking, limit)
     if how.empty:

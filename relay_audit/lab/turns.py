@@ -51,6 +51,7 @@ class Turns:
             ids=knobs.ids,
             generation=knobs.generation if strikes else None,
             hidden=knobs.hidden if strikes and self._adds_prompt(body, agent) else 0,
+            recites=knobs.recites,
             cached=knobs.hidden_cached,
             cache_is_new=new,
             factor=knobs.usage_factor,

@@ -41,6 +41,17 @@ def write(body: dict[str, Any], generation: GenerationName, rng: random.Random) 
     return Written(text, min(count_text(text, generation) + 1, limit), reason, stop)
 
 
+def up_to(text: str, limit: int, generation: GenerationName) -> Written:
+    """A text as long as the limit allows, word by word."""
+    words = text.split(" ")
+    tokens = count_text(text, generation)
+    whole = len(words)
+    while tokens > limit:
+        words = words[: len(words) * limit // tokens]
+        tokens = count_text(" ".join(words), generation)
+    return Written(" ".join(words), tokens, "end_turn" if len(words) == whole else "max_tokens")
+
+
 def _asked_for(body: dict[str, Any]) -> list[str]:
     """The lines of a copying task; none where something else is asked."""
     content = body["messages"][-1]["content"]
