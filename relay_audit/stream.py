@@ -130,6 +130,7 @@ def _claude(bodies: list[dict[str, Any]], texture: Texture) -> Streamed:
     message: dict[str, Any] = {}
     blocks: dict[int, dict[str, Any]] = {}
     complete, error = False, None
+    final: dict[str, Any] = {}
     for body in bodies:
         kind = body.get("type")
         if kind == "message_start":
@@ -140,15 +141,23 @@ def _claude(bodies: list[dict[str, Any]], texture: Texture) -> Streamed:
             _grow_block(blocks, body)
         elif kind == "message_delta":
             message |= _table(body.get("delta"))
-            usage = {key: value for key, value in _table(body.get("usage")).items() if value is not None}
-            message["usage"] = {**_table(message.get("usage")), **usage}
+            final |= {key: value for key, value in _table(body.get("usage")).items() if value is not None}
         elif kind == "error":
             error = _table(body.get("error"))
         complete = complete or kind == "message_stop"
     if not message:
         return Streamed(None, complete=False, texture=texture, error=error)
     message["content"] = [_closed(blocks[index]) for index in sorted(blocks)]
+    message["usage"] = _told(_table(message.get("usage")), final)
     return Streamed(message, complete and error is None, texture, error)
+
+
+def _told(begun: dict[str, Any], final: dict[str, Any]) -> dict[str, Any]:
+    """The usage that a stream reported. Its first event counts what was written so far (1, mostly), and converters that
+    know nothing yet print zeros there: where the last one does not say it, the figure was never reported."""
+    counts = {key: value for key, value in begun.items() if key.endswith("_tokens")}
+    known = any(value for key, value in counts.items() if key != "output_tokens")
+    return {k: v for k, v in begun.items() if k not in counts or (known and k != "output_tokens")} | final
 
 
 def _open_block(blocks: dict[int, dict[str, Any]], body: dict[str, Any]) -> None:

@@ -65,6 +65,26 @@ def test_its_usage_is_read_like_any_other():
     assert (usage.input, usage.output) == (31, 77)
 
 
+@pytest.mark.parametrize(
+    ("begun", "final"),
+    [
+        ({"input_tokens": 31, "output_tokens": 1}, None),
+        ({"input_tokens": 31, "output_tokens": 1}, {"input_tokens": 31}),
+        ({"input_tokens": 0, "output_tokens": 0}, {"output_tokens": 77}),
+        ({"input_tokens": 0, "output_tokens": 0}, None),
+    ],
+    ids=str,
+)
+def test_what_a_stream_began_with_is_no_report(begun, final):
+    """The output of the first event is a placeholder, and so are its zeros: a charge is not held against either."""
+    start = {"type": "message_start", "message": {**ANSWER, "content": [], "usage": begun}}
+    end = {"type": "message_delta", "delta": {"stop_reason": "end_turn"}, "usage": final}
+    told = [start, end, {"type": "message_stop"}]
+    answer = exchange("".join(f"event: {body['type']}\ndata: {json.dumps(body)}\n\n" for body in told))
+    assert isinstance(answer.answer(), dict)
+    assert read_usage(answer, PACK) is None
+
+
 @pytest.mark.parametrize("ending", ["\r\n", "\r", "\n"])
 def test_line_endings_do_not_matter(ending):
     assert read_stream("\ufeff" + sse().replace("\n", ending)).message == ANSWER
