@@ -101,7 +101,7 @@ class Secret:
 
     def fingerprint(self, salt: bytes) -> str:
         """Tells two keys apart and one key again, in this workspace only."""
-        return hmac.new(salt, self.__reveal().encode("utf-8", "surrogatepass"), hashlib.sha256).hexdigest()[:12]
+        return hmac.new(salt, _bytes(self.__reveal()), hashlib.sha256).hexdigest()[:12]
 
     def __repr__(self) -> str:
         return f"<secret {self.name}>"
@@ -160,7 +160,7 @@ class Redactor:
         for secret in secrets:
             value = secret.reveal_for(secret.origin)
             prefix = PUBLIC_PREFIX.match(value)
-            forms += forms_of(value.encode("utf-8", "surrogatepass"), len(prefix[0]) if prefix else 0)
+            forms += forms_of(_bytes(value), len(prefix[0]) if prefix else 0)
         self._needles = Needles(forms)
         self.__salt = salt
         marker = b"[redacted:key]"
@@ -174,8 +174,7 @@ class Redactor:
 
     def account(self, identifier: str) -> str:
         """An account as this workspace knows it: the same one gives the same word, and the word gives nothing away."""
-        value = identifier.encode("utf-8", "surrogatepass")
-        return f"[account:{hmac.new(self.__salt, value, hashlib.sha256).hexdigest()[:10]}]"
+        return f"[account:{hmac.new(self.__salt, _bytes(identifier), hashlib.sha256).hexdigest()[:10]}]"
 
     def clean(self, raw: bytes) -> Cleaned:
         """A whole message. Nothing of it may be recorded, logged or parsed for a record before this."""
@@ -334,11 +333,11 @@ def _read(quoted: bytes) -> str:
 
 
 def _bytes(text: str) -> bytes:
-    return text.encode("utf-8", "surrogatepass")
+    return text.encode(errors="surrogatepass")
 
 
 def _text(raw: bytes) -> str:
     try:
-        return raw.decode("utf-8", "surrogatepass")
+        return raw.decode(errors="surrogatepass")
     except UnicodeDecodeError:
-        return raw.decode("utf-8", "replace")
+        return raw.decode(errors="replace")

@@ -520,3 +520,30 @@ def test_one_foreign_secret_before_another_is_named_apart(first):
     cleaned = redactor_for(KEY).clean(f"{FOREIGN[first]}\n{FOREIGN[second]}\n".encode())
     assert {found.split(":")[0] for found in cleaned.foreign} == {first, second}
     assert not shows(cleaned.raw, FOREIGN[second])
+
+
+@pytest.mark.parametrize(
+    ("one", "words"),
+    [
+        (Secret(KEY, name="RELAY_KEY", origin=ORIGIN), "a secret cannot be pickled"),
+        (redactor_for(KEY), "a redactor cannot be pickled"),
+    ],
+)
+def test_what_holds_a_key_says_why_it_cannot_be_kept(one, words):
+    with pytest.raises(TypeError, match=f"^{words}$"):
+        pickle.dumps(one)
+
+
+def test_an_account_in_bytes_that_are_no_text_is_hashed_as_far_as_it_can_be_read():
+    redactor = redactor_for(KEY)
+    cleaned = redactor.clean(b'{"user_id": "\xff\xfe12"}')
+    assert cleaned.raw.decode() == f'{{"user_id": "{redactor.account(chr(0xFFFD) * 2 + "12")}"}}'
+
+
+def test_an_address_that_is_not_the_key_s_own_is_told_with_both_and_what_to_do():
+    with pytest.raises(AddressRefused) as refused:
+        Secret(KEY, name="RELAY_KEY", origin=ORIGIN).reveal_for("https://other.example")
+    assert str(refused.value).startswith(
+        f"the key of RELAY_KEY belongs to {ORIGIN} and is not sent to https://other.example"
+    )
+    assert refused.value.next_step == "give each side its own key and address"

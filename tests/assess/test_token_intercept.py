@@ -5,6 +5,7 @@ from __future__ import annotations
 import datetime as dt
 import json
 from collections.abc import Sequence
+from decimal import Decimal
 from typing import Any
 
 import pytest
@@ -15,8 +16,9 @@ from relay_audit.catalog import load_packs
 from relay_audit.evidence import Evidence, TargetFacts
 from relay_audit.fingerprint import Knowledge
 from relay_audit.plan import Step
+from relay_audit.quote import Line, Quote, UnitPrice
 from relay_audit.target import Claim
-from tests.assess.evidence_builders import BOUND, KNOWLEDGE, START, answered, at, plan_of
+from tests.assess.evidence_builders import BOUND, KNOWLEDGE, START, answered, at, plan_of, said
 
 PACK = load_packs().pack("openai_chat")
 LINE = "bakevoba hammer sofa chalk corner pillow meadow guitar stone."
@@ -209,6 +211,169 @@ def test_with_a_counter_it_is_silent():
 
 def test_a_plan_without_such_a_line_is_silent():
     assert assess_token_intercept(run({}), KNOWLEDGE) == []
+
+
+# What is said, whole
+
+
+def quoted(per_million: str) -> Quote:
+    zero = Decimal(0)
+    price = UnitPrice(input=Decimal(per_million), output=zero, source="list", observed=START.date())
+    line = Line(id="a", probe="a", side="relay", count=1, unit_price=price, expected=zero, at_most=zero, hold=zero)
+    return Quote(plan_digest="", seed=1, lines=(line,), steps=(), issued_at=START, expires_at=START, counted=False,
+                 needs_explicit_ceiling=False)  # fmt: skip
+
+
+EXCHANGES = tuple(f"X{n:04}" for n in range(1, 9))
+BASE = {"check": 2, "basis": "known_list"}
+
+
+def fresh(**more: Any) -> dict[str, Any]:
+    """Both scripts: 13 and 14 without anything hidden."""
+    return said(
+        judged(run({"ascii": billed(13 + more.pop("hidden", 0)), "cjk": billed(14 + more.pop("other", 0), 11)}, **more))
+    )
+
+
+def told(ascii_: int, cjk: int) -> dict[str, Any]:
+    return {"intercept=ascii": ascii_, "intercept=cjk": cjk, "slope=ascii": "14.0", "slope=cjk": "11.0"}
+
+
+def test_a_constant_says_what_it_rests_on_and_what_it_costs():
+    assert fresh(hidden=508, other=508, quote=quoted("2")) == {
+        "code": "tokens.constant_surplus", **BASE, "outcome": "mismatch", "severity": "high", "confidence": "strong",
+        "exchanges": EXCHANGES, "expected": {"intercept": "0 to 16"}, "observed": told(521, 522),
+        "params": {"n": 8, "surplus": 506, "low": 506, "high": 506, "official": 16, "billed": 522, "per_1000_calls": "1.012",
+                   "condition": "", "road": "intercept"},
+    }  # fmt: skip
+    unpriced = quoted("2").model_copy(update={"lines": ()})
+    assert fresh(hidden=508, other=508, quote=unpriced)["params"]["per_1000_calls"] == ""
+    assert fresh(hidden=508, other=508)["params"]["per_1000_calls"] == ""
+    uneven = fresh(hidden=508, other=208)["params"]
+    assert (uneven["surplus"], uneven["low"], uneven["high"], uneven["billed"]) == (206, 206, 506, 521)
+
+
+def test_nothing_hidden_says_how_much_that_could_miss():
+    assert fresh() == {
+        "code": "tokens.match", **BASE, "outcome": "match", "severity": "info", "exchanges": EXCHANGES,
+        "expected": {"intercept": "0 to 16"}, "observed": told(13, 14),
+        "params": {"n": 8, "offset": 16, "share_bound": "31.2", "road": "intercept"},
+    }  # fmt: skip
+
+
+def test_a_little_more_says_how_much():
+    assert fresh(hidden=20, other=30) == {
+        "code": "tokens.inconclusive_offset", **BASE, "outcome": "inconclusive", "severity": "low", "exchanges": EXCHANGES,
+        "expected": {"intercept": "0 to 16"}, "observed": told(33, 44),
+        "params": {"n": 8, "offset": 28, "road": "intercept"},
+    }  # fmt: skip
+
+
+def test_a_constant_on_some_requests_says_on_how_many():
+    one, other = billed(13), billed(14, 11)
+    one[1] += 508
+    other[3] += 506
+    assert said(judged(run({"ascii": one, "cjk": other}))) == {
+        "code": "tokens.intermittent_surplus", **BASE, "outcome": "mismatch", "severity": "medium", "confidence": "strong",
+        "exchanges": EXCHANGES, "expected": {"intercept": "0 to 16"}, "observed": {**told(13, 14), "answers": "2 of 8"},
+        "params": {"n": 2, "of": 8, "surplus": 507, "share_low": "3.2", "share_high": "65.1", "road": "intercept"},
+    }  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("evidence", "reason", "n", "observed"),
+    [
+        (run({"ascii": [27, 41, None, None], "cjk": [None, None, None, 9]}), "unexplained_spread", 3, {}),
+        (run({"ascii": [27, 41, None, None], "cjk": [None] * 4}), "too_few_answers", 2, {}),
+        (
+            run({"ascii": billed(600)}, model="kimi-k2.6"),
+            "no_known_frame",
+            4,
+            {"intercept=ascii": 600, "slope=ascii": "14.0"},
+        ),
+    ],
+)
+def test_what_is_open_says_why(evidence, reason, n, observed):
+    one = said(judged(evidence))
+    assert len(one.pop("exchanges")) == n
+    expected = {"code": "tokens.inconclusive", **BASE, "outcome": "inconclusive", "severity": "info", "confidence": "weak",
+                "params": {"n": n, "reason": reason, "road": "intercept"}}  # fmt: skip
+    assert one == expected | ({"observed": observed} if observed else {})
+
+
+@pytest.mark.parametrize(
+    ("days", "severity", "outcome", "confidence"),
+    [(0, "high", "mismatch", "strong"), (1, "info", "inconclusive", "supporting")],
+)
+def test_how_old_a_frame_may_be(days, severity, outcome, confidence):
+    frame = next(row for row in KNOWLEDGE.frames if row.id == "frame.gpt_6")
+    start = dt.datetime.combine(frame.observed + dt.timedelta(days=frame.term_days + days), dt.time(12), dt.UTC)
+    hit = judged(run({"ascii": billed(521)}, start=start))
+    assert (hit.severity, hit.outcome, hit.confidence) == (severity, outcome, confidence)
+    quiet = judged(run({"ascii": billed(13)}, start=start))
+    assert (quiet.severity, quiet.outcome, quiet.confidence) == ("info", "match", "weak" if days else "supporting")
+    little = judged(run({"ascii": billed(33)}, start=start))
+    assert (little.severity, little.confidence) == (("info", "weak") if days else ("low", "supporting"))
+    rows = billed(13)
+    rows[1] += 508
+    some = judged(run({"ascii": rows}, start=start))
+    assert (some.code, some.severity) == ("tokens.intermittent_surplus", "medium"), "it rests on the run's own answers"
+    gone = start + dt.timedelta(days=frame.term_days)
+    assert judged(run({"ascii": billed(521)}, start=gone)).code == "tokens.inconclusive" or not days
+
+
+# Where a line ends and a jump begins
+
+
+@pytest.mark.parametrize(
+    ("rows", "code"),
+    [
+        ([27, 41 + 4, None, 125], "tokens.match"),  # four beside the line through two others
+        ([27, 41 + 5, None, 125], "tokens.inconclusive"),
+        ([27, 41, 69 + 50, 125], "tokens.intermittent_surplus"),
+        ([27, 41, 69 + 49, 125], "tokens.inconclusive"),
+        ([27, 27, 27, 27], "tokens.inconclusive"),  # nothing rises
+        ([125, 69, 41, 27], "tokens.inconclusive"),
+        ([10, 24, 52, 108], "tokens.match"),  # begins four below zero
+        ([9, 23, 51, 107], "tokens.inconclusive"),  # and five: no such line
+    ],
+)
+def test_the_grain_of_a_line(rows, code):
+    assert judged(run({"ascii": rows})).code == code
+
+
+def test_jumps_of_two_scripts_are_one_within_four_tokens():
+    for apart, code in ((4, "tokens.intermittent_surplus"), (5, "tokens.inconclusive")):
+        one, other = billed(13), billed(14, 11)
+        one[1] += 508
+        other[2] += 508 + apart
+        assert judged(run({"ascii": one, "cjk": other})).code == code
+
+
+def test_a_base_that_is_itself_too_high_is_no_occasional_surplus():
+    """Up to eight beyond frame and closing is a base; above it the others carry something too."""
+    for base, code in ((23, "tokens.intermittent_surplus"), (24, "tokens.inconclusive")):
+        rows = billed(base)
+        rows[1] += 508
+        assert judged(run({"ascii": rows})).code == code
+
+
+@pytest.mark.parametrize(("intercept", "code"), [(184, "tokens.inconclusive_offset"), (185, "tokens.constant_surplus")])
+def test_twice_the_frame_and_the_closing_is_a_doubling(intercept, code):
+    """A frame of eighty: doubled tokens alone move the intercept that far."""
+    assert judged(run({"ascii": billed(intercept)}, model="gpt-oss-120b")).code == code
+
+
+def test_the_closing_is_the_last_line_of_the_longest_text_and_the_script_may_be_unnamed():
+    whole = run({"ascii": billed(14)})
+    steps = []
+    for step in whole.plan.steps:
+        messages = [*step.body["messages"], {"role": "user", "content": "~" * 30 + "\n" + "~" * 3}]
+        factors = {"times": step.factors["times"]}
+        steps.append(step.model_copy(update={"body": {**step.body, "messages": messages}, "factors": factors}))
+    hit = judged(whole.model_copy(update={"plan": whole.plan.model_copy(update={"steps": tuple(steps)})}))
+    assert hit.expected == {"intercept": f"0 to {FRAME + CLOSED['ascii']}"}
+    assert hit.observed == {"intercept=": 14, "slope=": "14.0"}
 
 
 def test_cached_tokens_of_a_vendor_that_caches_by_itself_are_nobody_s_doing():
