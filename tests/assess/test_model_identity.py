@@ -7,7 +7,7 @@ from decimal import Decimal
 import pytest
 
 from relay_audit.assess.model_identity import assess_model_identity
-from relay_audit.assess.model_names import relation
+from relay_audit.assess.model_names import maker, relation
 from relay_audit.books import LogReading, LogRow
 from relay_audit.evidence import Evidence
 from relay_audit.quote import Prices, StepPrice, make_quote
@@ -94,10 +94,21 @@ def run(
         ("deepseek-v4-pro", "deepseek-chat", "another"),
         ("gemini-3-flash", "gemini-3-flash-preview", "unclear"),
         ("gemini-3.5-flash", "gemini-flash-latest", "unclear"),
+        (MODEL, "官转-claude-haiku-4-5", "another"),
+        (MODEL, "官转-claude-sonnet-5-5", "unclear"),
     ],
 )
 def test_what_another_name_means(asked, other, says):
     assert relation(asked, other, KNOWLEDGE) == says
+
+
+@pytest.mark.parametrize(
+    ("name", "whose"),
+    [("gpt-5", "gpt"), ("chatgpt-latest", "gpt"), ("o1-mini", "gpt"), ("o3", "gpt"), ("o4-mini", "gpt"), ("o9-x", "o9"),
+     ("claude-opus-5", "claude"), ("gemma-3", "gemma"), ("ocean", ""), ("my-gpt", ""), ("", "")],
+)  # fmt: skip
+def test_whose_name_it_is(name, whose):
+    assert maker(name) == whose
 
 
 def test_a_header_that_names_another_model():
