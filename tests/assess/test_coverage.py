@@ -256,7 +256,7 @@ def weighed(code: str, params: dict[str, object] | None = None, **more: object) 
 
 def witness(code: str, number: str, road: str | None = None, **more: object) -> Finding:
     """A finding of check 2 by a road; without one it is of the published sentence."""
-    one = made(code).model_copy(update={"exchanges": (number,), "observed": {number: 1}, **more})
+    one = made(code, high=100).model_copy(update={"exchanges": (number,), "observed": {number: 1}, **more})
     params = {k: v for k, v in one.params.items() if k != "road"} | ({} if road is None else {"road": road})
     return one.model_copy(update={"params": params})
 
@@ -330,7 +330,7 @@ ALWAYS = {"model_identity", "run_state"}
     [
         ((), set()),
         ((1,), {"channel", "repeated"}),
-        ((2,), {"token_parity", "token_intercept", "output_echo"}),
+        ((2,), {"token_parity", "token_intercept", "output_echo", "recitation"}),
         ((3,), set()),
         ((4,), {"parameter_parity", "film_parameters"}),
         ((5,), {"media"}),
