@@ -275,6 +275,9 @@ class Needles:
             for at in range(len(form.text) - self._size + 1):
                 self._grams.setdefault(form.text[at : at + self._size], []).append((number, at))
 
+    def __len__(self) -> int:
+        return len(self._forms)
+
     def find(self, data: bytes) -> list[tuple[int, int, bool]]:
         """Runs as (start, end, whether it holds enough that is not public)."""
         padded = data + _APART * (self._step + self._size)

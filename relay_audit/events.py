@@ -8,11 +8,12 @@ from __future__ import annotations
 
 import datetime as dt
 import json
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from decimal import Decimal
 from typing import Any, Literal
 
-from pydantic import AwareDatetime, BaseModel, ConfigDict, Field, field_serializer, field_validator
+from pydantic import AwareDatetime, BaseModel, Field, field_serializer, field_validator
 
 from relay_audit.signals import signals_markdown
 from relay_audit.words import Frozen, digest, money
@@ -194,8 +195,6 @@ class Draft:
 class Event(Frozen):
     """A link of the chain. Its hash is SHA-256 over the canonical JSON of every other field."""
 
-    model_config = ConfigDict(use_attribute_docstrings=True)
-
     seq: int = Field(ge=1)
     """1, 2, 3, … without gaps."""
     ts: AwareDatetime
@@ -264,17 +263,15 @@ def timestamp(moment: dt.datetime) -> str:
     return moment.astimezone(dt.UTC).isoformat(timespec="microseconds")
 
 
-def events_markdown() -> str:
-    """The text of `docs/events.md`."""
+def events_markdown(fields: Mapping[str, str]) -> str:
+    """The text of `docs/events.md`; `fields` says what stands under each field of an event."""
     rows = "\n".join(
         f"| `{name}` | {spec.doc} | {spec.redaction} | {'yes' if spec.terminal else ''} "
         f"| {', '.join(f'`{key}`' for key in spec.payload)} | {spec.ref} |"
         for name, spec in EVENTS.items()
     )
-    fields = "\n".join(
-        f"| `{name}` | {(info.description or '').strip()} |" for name, info in Event.model_fields.items()
-    )
-    return _MARKDOWN.format(rows=rows, fields=fields, signals=signals_markdown())
+    said = "\n".join(f"| `{name}` | {text} |" for name, text in fields.items())
+    return _MARKDOWN.format(rows=rows, fields=said, signals=signals_markdown())
 
 
 def _json_form(value: object) -> Any:  # noqa: ANN401  JSON out

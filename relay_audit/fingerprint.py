@@ -91,9 +91,9 @@ class RelaySoftware(Known):
 
     def shows_in(self, headers: tuple[tuple[str, str], ...]) -> bool:
         """Whether an answer's headers carry this software's own mark."""
-        return bool(self.header) and any(
-            fnmatch.fnmatchcase(name.lower(), self.header.lower())
-            and (not self.header_value or re.search(self.header_value, value))
+        wanted = self.header.lower()
+        return bool(wanted) and any(
+            fnmatch.fnmatchcase(name.lower(), wanted) and (not self.header_value or re.search(self.header_value, value))
             for name, value in headers
         )
 

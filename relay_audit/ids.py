@@ -41,7 +41,7 @@ def read_id(kind: str, text: str, exchange: Exchange, knowledge: Knowledge, day:
     for shape in knowledge.ids:
         spoken = not shape.dialects or dialect in shape.dialects
         if shape.kind == kind and spoken and shape.valid_on(day) and shape.matches(text):
-            return _decoded(shape, text, exchange, day, _stored_s(exchange, knowledge))
+            return _decoded(shape, text, exchange, day, knowledge)
     return Reading(None)
 
 
@@ -100,14 +100,14 @@ def _our_date(exchange: Exchange) -> dt.datetime:
     return exchange.sent_at + dt.timedelta(milliseconds=exchange.elapsed_ms)
 
 
-def _decoded(shape: IdShape, text: str, exchange: Exchange, day: dt.date, stored_s: int) -> Reading:
+def _decoded(shape: IdShape, text: str, exchange: Exchange, day: dt.date, knowledge: Knowledge) -> Reading:
     age = shape.age(day)
     if shape.decode == "none":
         return Reading(shape, age=age)
     if shape.decode == "relay_time_utc":
         return Reading(shape, relay_time(text), age=age)
     if shape.decode in CLOCKS:
-        return _clocked(shape, text, exchange, age, stored_s)
+        return _clocked(shape, text, exchange, age, knowledge)
     number = base58_integer(text[-22:])
     if number is None or number >> 128:
         return Reading(shape, fault="not_in_scheme", age=age)
@@ -116,10 +116,10 @@ def _decoded(shape: IdShape, text: str, exchange: Exchange, day: dt.date, stored
     minted = uuid7_time(number)
     if minted is None:
         return Reading(shape, fault="not_in_scheme", age=age)
-    return Reading(shape, minted, "" if _is_fresh(shape, minted, exchange, stored_s) else "outside_window", age)
+    return Reading(shape, minted, "" if _is_fresh(shape, minted, exchange, knowledge) else "outside_window", age)
 
 
-def _clocked(shape: IdShape, text: str, exchange: Exchange, age: Age, stored_s: int) -> Reading:
+def _clocked(shape: IdShape, text: str, exchange: Exchange, age: Age, knowledge: Knowledge) -> Reading:
     """An id with another clock in it: the scheme, its agreement with the rest of the answer, then the window."""
     seconds = CLOCKS[shape.decode](text)
     if seconds is None or not _agrees(shape, seconds, exchange) or not _shares_with_items(shape, text, exchange):
@@ -128,17 +128,18 @@ def _clocked(shape: IdShape, text: str, exchange: Exchange, age: Age, stored_s: 
         minted = dt.datetime.fromtimestamp(seconds, dt.UTC)
     except (OverflowError, ValueError, OSError):
         return Reading(shape, fault="not_in_scheme", age=age)
-    return Reading(shape, minted, "" if _is_fresh(shape, minted, exchange, stored_s) else "outside_window", age)
+    return Reading(shape, minted, "" if _is_fresh(shape, minted, exchange, knowledge) else "outside_window", age)
 
 
-def _is_fresh(shape: IdShape, minted: dt.datetime, exchange: Exchange, stored_s: int) -> bool:
+def _is_fresh(shape: IdShape, minted: dt.datetime, exchange: Exchange, knowledge: Knowledge) -> bool:
     """Inside the window of the answer's Date or of our own clock: either may be set wrong, and neither is the vendor's.
     Without a Date our clock alone gets the room that a clock may be off by."""
     said, elapsed = _said_date(exchange), exchange.elapsed_ms / 1000
     room = 0 if said else CLOCK_ROOM_S
     for date in (said or _our_date(exchange), _our_date(exchange)):
         lies_back = (date - minted).total_seconds()
-        if -shape.fresh_after_s - room <= lies_back <= shape.fresh_before_s + room + stored_s + elapsed:
+        too_old = lies_back - (shape.fresh_before_s + room + elapsed)
+        if -shape.fresh_after_s - room <= lies_back and (too_old <= 0 or too_old <= _stored_s(exchange, knowledge)):
             return True
     return False
 

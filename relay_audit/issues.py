@@ -16,8 +16,8 @@ KIND = "report_issue"
 def edition_of(store: Store) -> Edition:
     """The last issue that was recorded."""
     edition = Edition()
-    for event in store.events():
-        if event.type == "artifact.created" and event.payload.get("kind") == KIND:
+    for event in store.events_of("artifact.created"):
+        if event.payload.get("kind") == KIND:
             told = event.payload
             edition = Edition(int(told["version"]), told.get("because", ""), told.get("withdrawn", ""))
     return edition

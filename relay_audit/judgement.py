@@ -72,7 +72,7 @@ def evidence_withheld(history: History) -> bool:
 
 def recorded_judgement(store: Store, knowledge: str = "") -> tuple[tuple[Finding, ...], tuple[Coverage, ...]] | None:
     """The first judgement that was recorded, by this knowledge if one is named; None where there is none."""
-    made = [event for event in store.events() if event.type == "assessment.recorded"]
+    made = store.events_of("assessment.recorded")
     event = next((event for event in made if knowledge in ("", event.payload["knowledge_digest"])), None)
     if event is None:
         return None
@@ -85,7 +85,7 @@ def recorded_judgement(store: Store, knowledge: str = "") -> tuple[tuple[Finding
 def record_judgement(recorder: Recorder, judgement: Judgement) -> None:
     """Once per knowledge: what was judged stays readable when the bytes under it, or this program, are gone."""
     digest = judgement.knowledge_digest
-    if any(e.payload["knowledge_digest"] == digest for e in recorder.store.events() if e.type == "assessment.recorded"):
+    if any(e.payload["knowledge_digest"] == digest for e in recorder.store.events_of("assessment.recorded")):
         return
     ref = recorder.blob({"findings": [finding.model_dump(mode="json") for finding in judgement.findings],
                          "coverage": [row.model_dump(mode="json") for row in judgement.coverage]})  # fmt: skip

@@ -15,12 +15,13 @@ import re
 import secrets
 import stat
 import tempfile
-import tomllib
 import unicodedata
 from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Literal, TextIO
 from urllib.parse import urlsplit
+
+import tomli
 
 from relay_audit.errors import KeyRefused, OriginUnconfirmed, StoreError, TargetError, UsageError
 from relay_audit.target import is_loopback, normalise_address, origin_of
@@ -206,7 +207,7 @@ def read_trust_list(path: Path) -> set[str]:
     if open_to_all:
         raise UsageError(f"anybody may write to {path}", next_step=f"chmod 600 {path}, after reading what it says")
     try:
-        table = tomllib.loads(raw.decode("utf-8-sig"))
+        table = tomli.loads(raw.decode("utf-8-sig"))
         origins = table.get("origins", [])
         if set(table) - {"origins"} or not isinstance(origins, list) or not all(isinstance(o, str) for o in origins):
             raise ValueError

@@ -5,10 +5,10 @@ Success over 30 days cannot be measured by an audit; it comes from the buyer's m
 
 from __future__ import annotations
 
-import tomllib
 from decimal import Decimal
 from pathlib import Path
 
+import tomli
 from pydantic import Field, ValidationError
 
 from relay_audit.errors import UsageError
@@ -38,11 +38,11 @@ class LinesFile(Frozen):
 def read_lines(file: Path) -> tuple[Line, ...] | None:
     """None where the file is not there. Raises `UsageError` where it is not such a file."""
     try:
-        table = tomllib.loads(file.read_text(encoding="utf-8-sig"), parse_float=Decimal)
+        table = tomli.loads(file.read_text(encoding="utf-8-sig"), parse_float=Decimal)
         return LinesFile.model_validate(table).line
     except OSError:
         return None
-    except (UnicodeDecodeError, tomllib.TOMLDecodeError):
+    except (UnicodeDecodeError, tomli.TOMLDecodeError):
         raise UsageError("the file of your lines is not TOML", next_step="see README, section “Target file”") from None
     except ValidationError as error:
         first = error.errors(include_input=False, include_url=False)[0]

@@ -13,10 +13,10 @@ from __future__ import annotations
 
 import datetime as dt
 import fnmatch
-import tomllib
 from decimal import Decimal
 from pathlib import Path
 
+import tomli
 from pydantic import Field, ValidationError
 
 from relay_audit.errors import TargetError
@@ -50,10 +50,10 @@ class PriceFile(Frozen):
 def read_price_file(path: Path) -> PriceFile:
     """Raises `TargetError` naming the line's place, never its content."""
     try:
-        return PriceFile.model_validate(tomllib.loads(path.read_text(encoding="utf-8"), parse_float=Decimal))
+        return PriceFile.model_validate(tomli.loads(path.read_text(encoding="utf-8"), parse_float=Decimal))
     except OSError as error:
         raise TargetError(f"the price file cannot be read: {error.strerror}", next_step="correct its path") from None
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError):
+    except (tomli.TOMLDecodeError, UnicodeDecodeError):
         raise TargetError("the price file is not TOML", next_step="see README, “Prices”") from None
     except ValidationError as error:
         faults = "; ".join(f"{'.'.join(map(str, e['loc']))}: {e['msg']}" for e in error.errors(include_input=False))

@@ -184,6 +184,11 @@ class Redactor:
             blanked = pattern.sub(self._account_value, blanked)
         return Cleaned(mask_accounts(blanked, self.account), own, foreign)
 
+    def shows_own(self, raw: bytes) -> bool:
+        """Whether one of our keys stands in a finished text, in any form that `clean` would take out."""
+        bare = (squeezed(view).data for view in (views_of(raw) if self._needles else ()))
+        return any(telling for data in bare for _, _, telling in self._needles.find(data))
+
     def holds_own(self, raw: bytes) -> bool:
         """Whether one of our keys stands in bytes that are no text, in any form that shows without undoing escapes."""
         return any(telling for _, _, telling in self._needles.find(raw.lower()))

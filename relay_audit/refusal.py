@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import difflib
 import re
-import tomllib
 from decimal import Decimal
 from typing import Any, TypeVar, get_args
 
+import tomli
 from pydantic import BaseModel, ValidationError
 
 from relay_audit.errors import PackError
@@ -30,8 +30,8 @@ def refuse(path: str, what: str, line: int | None = None) -> PackError:
 def parse(path: str, text: str, *, money: bool = True) -> dict[str, Any]:
     """TOML with exact decimals. Raises `PackError`; the parser's own message names the line."""
     try:
-        return tomllib.loads(text, parse_float=Decimal if money else float)
-    except tomllib.TOMLDecodeError as error:
+        return tomli.loads(text, parse_float=Decimal if money else float)
+    except tomli.TOMLDecodeError as error:
         raise refuse(path, f"not valid TOML: {error}") from None
 
 

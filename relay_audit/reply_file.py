@@ -12,10 +12,10 @@ no finding. TOML or JSON:
 from __future__ import annotations
 
 import json
-import tomllib
 from pathlib import Path
 from typing import Any, Literal
 
+import tomli
 from pydantic import Field, ValidationError
 
 from relay_audit.errors import UsageError
@@ -70,7 +70,7 @@ def _rows(path: Path) -> list[Any]:
         raise UsageError("the file of replies is not UTF-8", next_step="save it as UTF-8") from None
     try:
         table = (
-            json.loads(text) if text.lstrip().startswith(("{", "[")) and path.suffix == ".json" else tomllib.loads(text)
+            json.loads(text) if text.lstrip().startswith(("{", "[")) and path.suffix == ".json" else tomli.loads(text)
         )
     except (ValueError, RecursionError):
         raise UsageError("the file of replies is neither TOML nor JSON", next_step=EXAMPLE) from None

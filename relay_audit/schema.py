@@ -22,7 +22,7 @@ from pydantic.json_schema import models_json_schema
 from relay_audit.catalog import load_knowledge, load_packs
 from relay_audit.codes import CODES
 from relay_audit.errors import EXIT_CODES, EXIT_PRECEDENCE
-from relay_audit.events import events_markdown
+from relay_audit.events import Event, events_markdown
 from relay_audit.finding import SEVERITIES, Outcome, Severity
 from relay_audit.fingerprint import ROWS, Knowledge, Known
 from relay_audit.manifest import models as archive_models
@@ -142,7 +142,7 @@ DOCUMENTS: Mapping[str, Callable[[], str]] = {
     "docs/archive.schema.json": lambda: _json(archive_schema()),
     "docs/finding_codes.md": codes_markdown,
     "docs/exit_codes.md": exit_codes_markdown,
-    "docs/events.md": events_markdown,
+    "docs/events.md": lambda: events_markdown(said_under_fields(Event)),
     "docs/model_roads.md": model_roads_markdown,
     "probes/README.md": lambda: _with_part("probes/README.md", probes_markdown()),
     "known_fingerprints/README.md": lambda: _with_part("known_fingerprints/README.md", fingerprints_markdown()),
@@ -179,7 +179,7 @@ def _schema(title: str, models: tuple[type[Any], ...], join: str) -> dict[str, A
     _, whole = models_json_schema([(model, "validation") for model in models], by_alias=True)
     for reached in {found for model in models for found in _reached(model)}:
         properties = whole["$defs"].get(reached.__name__, {}).get("properties", {})
-        for name, said in _said_under_fields(reached).items():
+        for name, said in said_under_fields(reached).items():
             properties.get(reached.model_fields[name].alias or name, {}).setdefault("description", said)
     top: dict[str, Any] = {"$schema": DIALECT, "title": title}
     if join:
@@ -197,7 +197,7 @@ def _reached(annotation: Any) -> Iterator[type[BaseModel]]:  # noqa: ANN401  any
         yield from _reached(part)
 
 
-def _said_under_fields(model: type[BaseModel]) -> dict[str, str]:
+def said_under_fields(model: type[BaseModel]) -> dict[str, str]:
     """Field → the text that stands under it in the source. Read here and not by pydantic when a class is made: that
     would be a tenth of every start."""
     found: dict[str, str] = {}

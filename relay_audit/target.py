@@ -9,12 +9,12 @@ from __future__ import annotations
 import datetime as dt
 import difflib
 import re
-import tomllib
 import unicodedata
 from decimal import Decimal
 from typing import Any, Literal
 from urllib.parse import urlsplit
 
+import tomli
 from pydantic import Field, ValidationError, field_validator, model_validator
 
 from relay_audit.errors import KeyRefused, TargetError
@@ -178,8 +178,8 @@ def read_target(text: str) -> list[Target]:
     Raises `TargetError` (unknown keys name the nearest known one) and `KeyRefused` (a literal key in the file).
     """
     try:
-        table = tomllib.loads(text, parse_float=Decimal)
-    except tomllib.TOMLDecodeError as error:
+        table = tomli.loads(text, parse_float=Decimal)
+    except tomli.TOMLDecodeError as error:
         raise TargetError(
             f"not valid TOML: {_without_quotes(str(error))}",
             next_step="compare with the example in README, section “Target file”",

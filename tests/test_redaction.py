@@ -79,8 +79,11 @@ def test_no_escape_hides_a_window(key, pair, encoding, data):
     low = data.draw(st.integers(0, len(key) - 12))
     high = data.draw(st.integers(low + 12, len(key)))
     hidden = ENCODINGS[encoding](key[low:high])
-    cleaned = redactor_for(key).clean(f"{pair[0]} {hidden} {pair[1]}".encode())
+    message = f"{pair[0]} {hidden} {pair[1]}".encode()
+    cleaned = redactor_for(key).clean(message)
     assert cleaned.own >= 1
+    assert redactor_for(key).shows_own(message)
+    assert not redactor_for(key).shows_own(cleaned.raw)
     assert hidden.encode() not in cleaned.raw
     if encoding not in ("mixed", "folded"):
         assert not any(ENCODINGS[encoding](window).encode() in cleaned.raw for window in windows(key))

@@ -75,9 +75,7 @@ def seals_of(store: Store, digest: str) -> dict[str, bytes]:
     signature over this very manifest, as far as the run holds them."""
     found: dict[str, bytes] = {}
     head = store.head()
-    for event in store.events():
-        if event.type != "stamp.recorded":
-            continue
+    for event in store.events_of("stamp.recorded"):
         mine = {"timestamp": (TIME_STAMP, head, "head"), "signature": (SIGNATURE, digest, "sha256")}
         name, wanted, key = mine[event.payload["kind"]]
         if wanted and event.payload.get(key) == wanted:
@@ -103,8 +101,8 @@ def check_run_seals(store: Store, trust: Trust) -> Checked:
             next_step="relay-audit verify ARCHIVE --allowed-signers FILE",
         )
     found, stamps = Checked(), []
-    for event in store.events():
-        if event.type == "stamp.recorded" and event.payload["kind"] == "timestamp":
+    for event in store.events_of("stamp.recorded"):
+        if event.payload["kind"] == "timestamp":
             try:
                 stamps.append(store.blob(event.payload_ref))
             except StoreError:

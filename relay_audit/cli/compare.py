@@ -136,7 +136,7 @@ def _assessed(store: Store, *, current: bool) -> tuple[Judgement, dict[str, Any]
     run, then = replay(store), judge(store)
     library = current_library(run) if current else archived_library(run)
     found = by_knowledge(run, then, library)
-    recorded = any(event.type == "assessment.recorded" for event in store.events())
+    recorded = bool(store.events_of("assessment.recorded"))
     more = {
         "knowledge": "current" if current else "archived", "recorded": recorded, "reproduced": not found,
         "found": found, "files": changed_files(run.files, library.files) if current else [],

@@ -117,5 +117,5 @@ def _note(store: Store, raw: bytes, whom: Audience, form: Format, lang: Lang) ->
         "kind": "report", "audience": whom, "lang": lang, "format": form, "sha256": hashlib.sha256(raw).hexdigest(),
     }  # fmt: skip
     with contextlib.suppress(UsageError), run_lock(store.path):
-        if all(event.payload.get("sha256") != payload["sha256"] for event in store.events()):
+        if all(event.payload.get("sha256") != payload["sha256"] for event in store.events_of("artifact.created")):
             Recorder(store, SystemClock()).note("artifact.created", payload)

@@ -5,8 +5,9 @@ report's texts. What no row fits stays as it was written: an error is never lost
 from __future__ import annotations
 
 import re
-import tomllib
 from functools import cache
+
+import tomli
 
 from relay_audit.errors import RelayAuditError
 from relay_audit.resources import folder
@@ -49,7 +50,7 @@ def _row(text: str) -> str | None:
 def _rows() -> tuple[tuple[re.Pattern[str], str], ...]:
     """English as a pattern, and the Chinese; the more of a row is fixed text, the earlier it is tried."""
     text = folder("reports/templates").joinpath(FILE).read_text(encoding="utf-8")
-    rows = sorted(tomllib.loads(text)["say"], key=lambda row: -len(_PLACE.sub("", row["en"])))
+    rows = sorted(tomli.loads(text)["say"], key=lambda row: -len(_PLACE.sub("", row["en"])))
     return tuple((_pattern(row["en"]), row["zh-CN"]) for row in rows)
 
 

@@ -7,10 +7,11 @@ be read as a statement. Placeholders are plain `{name}`; nothing a caller passes
 from __future__ import annotations
 
 import string
-import tomllib
 from collections.abc import Iterator, Mapping
 from functools import cache
 from typing import Any
+
+import tomli
 
 from relay_audit.resources import folder
 from relay_audit.words import Lang
@@ -34,7 +35,7 @@ class Catalogue:
     def load(lang: Lang) -> Catalogue:
         """The shipped catalogue of a language."""
         source = folder(TEMPLATES).joinpath("catalogue", f"{lang}.toml").read_text(encoding="utf-8")
-        return Catalogue(lang, dict(_flat(tomllib.loads(source))))
+        return Catalogue(lang, dict(_flat(tomli.loads(source))))
 
     def text(self, key: str, /, **params: str) -> str:
         """The message, filled. Raises `MissingTextError`."""

@@ -28,22 +28,27 @@ from relay_audit.report.terms import SHORTEST_TERM, whole_word
 from relay_audit.resources import folder
 from relay_audit.words import LANGS
 
+# As in `disguise`: a literal before the look-behind that belongs to it, so that the search can skip ahead.
 PATTERNS: dict[str, re.Pattern[str]] = {
     "key_like": re.compile(
-        r"(?<![A-Za-z0-9])(?:sk-[A-Za-z0-9_-]{16,}|AIza[A-Za-z0-9_-]{30,}|AKIA[A-Z0-9]{16}|cr_[A-Za-z0-9]{24,}"
-        r"|gh[pousr]_[A-Za-z0-9]{30,}|eyJ[A-Za-z0-9_-]{10,}\.eyJ[A-Za-z0-9_-]{10,}|-----BEGIN [A-Z ]*PRIVATE KEY-----)"
+        r"sk-(?<![A-Za-z0-9]sk-)[A-Za-z0-9_-]{16,}|AIza(?<![A-Za-z0-9]AIza)[A-Za-z0-9_-]{30,}"
+        r"|AKIA(?<![A-Za-z0-9]AKIA)[A-Z0-9]{16}|cr_(?<![A-Za-z0-9]cr_)[A-Za-z0-9]{24,}"
+        r"|gh[pousr]_(?<![A-Za-z0-9]gh._)[A-Za-z0-9]{30,}"
+        r"|eyJ(?<![A-Za-z0-9]eyJ)[A-Za-z0-9_-]{10,}\.eyJ[A-Za-z0-9_-]{10,}|-----BEGIN [A-Z ]*PRIVATE KEY-----"
     ),
-    "bearer_token": re.compile(r"(?i)\bbearer\s+[A-Za-z0-9._~+/-]{16,}"),
+    "bearer_token": re.compile(r"[Bb](?<!\w.)(?i:earer)\s+[A-Za-z0-9._~+/-]{16,}"),
     "key_in_address": re.compile(r"(?i)[?&](?:api[_-]?)?key=[A-Za-z0-9._-]{12,}"),
 }
 """Whatever looks like a key, ours or not."""
 OUTWARD: dict[str, re.Pattern[str]] = {
     "local_path": re.compile(
-        r"(?:/home|/Users)/[^\s/\"'<>]+|(?<![A-Za-z0-9])[A-Za-z]:[\\/]+Users[\\/]+[^\s\\\"'<>]+|(?<![\w/])/root/"
-        r"|/var/folders/\w|/mnt/[a-z]/Users/|file://+[^\s\"'<>]|(?<![\w/])/tmp/[\w.-]+/|(?<!\S)~/[\w.-]+/|%USERPROFILE%"
+        r"(?:/home|/Users)/[^\s/\"'<>]+|:(?<=[A-Za-z]:)(?<![A-Za-z0-9].:)[\\/]+Users[\\/]+[^\s\\\"'<>]+"
+        r"|/root/(?<![\w/]/root/)|/tmp/(?<![\w/]/tmp/)[\w.-]+/|~/(?<!\S~/)[\w.-]+/"
+        r"|/var/folders/\w|/mnt/[a-z]/Users/|file://+[^\s\"'<>]|%USERPROFILE%"
     ),
     "scoring": re.compile(
-        r"(?i)(?<![\w-])(?:scor(?:e|ing)[ _-]?)?weights?[\"'`]?\s*[:=]\s*[\"'`]?-?\d*[.]?\d+|(?:权重|加权)\s*[:：=]\s*-?\d*[.]?\d+"
+        r"(?:[Ww](?<![\w-].)(?i:eights?)|[Ss](?<![\w-].)(?i:cor(?:e|ing)[ _-]?weights?))[\"'`]?\s*[:=]\s*[\"'`]?-?\d*[.]?\d+"
+        r"|(?:权重|加权)\s*[:：=]\s*-?\d*[.]?\d+"
     ),
 }
 """What tells of this computer, or of how the buyer decides: nobody else's business."""
@@ -68,17 +73,10 @@ View = tuple[str, str]
 """How it was looked at (empty: as it stands), and the text so seen."""
 
 
-class Cleaned(Protocol):
-    @property
-    def own(self) -> int:
-        """How many places held one of our own keys, in whatever form."""
-        ...
-
-
 class KeyFinder(Protocol):
     """What the redactor is to this guard: it knows every form of the buyer's own keys."""
 
-    def clean(self, raw: bytes) -> Cleaned: ...
+    def shows_own(self, raw: bytes) -> bool: ...
 
 
 def check(
@@ -99,7 +97,7 @@ def check(
         _refuse_on(rule, pattern, views, file_name)
     if secrets is not None:
         looked = {raw, file_name.encode(), *(view.encode("utf-8", "replace") for _, view in views)}
-        if any(secrets.clean(view).own for view in looked):
+        if any(map(secrets.shows_own, looked)):
             raise _refusal("own_key", "in the report or its file name")
     if audience == "internal":
         return ()
@@ -199,9 +197,8 @@ def _all_views(text: str) -> Iterator[View]:
     yield " (without tags)", bare
     yield " (without tags that are shown)", _TAGS.sub("", plain)
     yield " (after JSON escapes)", _unescaped(plain)
-    visible = "".join(
-        char for char in _unescaped(bare.replace("\\\\", "\\")) if char.isascii() or unicodedata.category(char) != "Cf"
-    )
+    visible = _unescaped(bare.replace("\\\\", "\\"))
+    visible = visible.translate({ord(char): None for char in set(visible) if unicodedata.category(char) == "Cf"})
     yield " (without invisible characters)", visible
     yield " (without Markdown escapes)", re.sub(r"\\([^\w\s])|[*_`]{2}", r"\1", visible)
     yield " (after percent escapes)", unquote(plain)

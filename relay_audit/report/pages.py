@@ -135,7 +135,6 @@ class Page:
         exchanges = sorted(
             cited(finding, self.evidence), key=lambda e: e.side != "relay"
         )  # what an operator looks up first
-        traces = [trace(e, self.evidence, self.phrases) for e in exchanges]
         first = next((r for e in exchanges if e.side == "relay" and (r := replay(e, self.evidence))), None)
         return FindingView(
             id=finding.id,
@@ -145,8 +144,8 @@ class Page:
             tags=self._tags(finding),
             text=headed(self.phrases.finding(finding)),
             rows=compare(finding, self.evidence, self.phrases),
-            traces=traces[:TRACES_AT_MOST],
-            more_traces=max(0, len(traces) - TRACES_AT_MOST),
+            traces=[trace(e, self.evidence, self.phrases) for e in exchanges[:TRACES_AT_MOST]],
+            more_traces=max(0, len(exchanges) - TRACES_AT_MOST),
             replay=first,
             settings=[dated(row, self.catalogue) for row in settings_for(finding, self.evidence, self.knowledge)],
             known=self._known(finding),

@@ -23,6 +23,7 @@ from relay_audit.report.as_sarif import sarif
 from relay_audit.report.as_text import chat_text
 from relay_audit.report.card import card
 from relay_audit.report.catalogue import TEMPLATES, Catalogue
+from relay_audit.report.compiled import kept_beside
 from relay_audit.report.edition import Audience, Edition, Inside
 from relay_audit.report.pages import Page, page_lang
 from relay_audit.report.phrases import Phrases
@@ -131,6 +132,7 @@ def environment(suffix: str) -> Environment:
         lstrip_blocks=True,
         keep_trailing_newline=True,
     )
+    made.bytecode_cache = kept_beside(folder(TEMPLATES), made)
     made.filters["fenced"] = lambda text: Markup(markdown.fenced(text))  # noqa: S704  a fence longer than any inside
     return made
 

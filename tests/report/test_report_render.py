@@ -5,11 +5,14 @@ from __future__ import annotations
 import html
 import json
 import re
+import sys
 from html.parser import HTMLParser
 
 import pytest
+from jinja2 import DictLoader, Environment
 
 from relay_audit.finding import Coverage, Finding
+from relay_audit.report.compiled import kept_beside
 from relay_audit.report.render import Audience, render
 from relay_audit.report.untrusted import show
 from relay_audit.report.views import host_of
@@ -238,3 +241,36 @@ def test_show(raw: str, shown: str) -> None:
 def test_host_of() -> None:
     assert host_of("https://relay.example:8443/api") == "relay.example:8443"
     assert host_of("https://user:secret@relay.example") == "relay.example"
+
+
+def test_a_compiled_template_is_kept_where_python_keeps_code_and_never_outlives_its_text(tmp_path, monkeypatch) -> None:
+    monkeypatch.setattr(sys, "dont_write_bytecode", False)
+    monkeypatch.setattr(sys, "pycache_prefix", str(tmp_path / "cache"))
+    templates = tmp_path / "templates"
+    templates.mkdir()
+
+    def said(text: str, *, escaped: bool = True) -> str:
+        engine = Environment(loader=DictLoader({"a.j2": text}), autoescape=escaped)  # noqa: S701  that is what is told apart
+        engine.bytecode_cache = kept_beside(templates, engine)
+        return engine.get_template("a.j2").render(x="<")
+
+    assert said("one {{ x }}") == "one &lt;"
+    (file,) = (tmp_path / "cache").rglob("*.pyc")
+    assert not list(templates.iterdir())
+    first = file.read_bytes()
+    assert said("one {{ x }}") == "one &lt;"
+    assert file.read_bytes() == first
+    assert said("two {{ x }}") == "two &lt;"
+    assert said("two {{ x }}", escaped=False) == "two <"
+    assert len(list((tmp_path / "cache").rglob("*.pyc"))) == 2
+
+
+def test_where_nothing_may_be_written_templates_are_translated_each_time(tmp_path, monkeypatch) -> None:
+    (tmp_path / "file").touch()
+    monkeypatch.setattr(sys, "dont_write_bytecode", False)
+    monkeypatch.setattr(sys, "pycache_prefix", str(tmp_path / "file"))
+    assert kept_beside(tmp_path, Environment(autoescape=True)) is None
+    monkeypatch.setattr(sys, "dont_write_bytecode", True)
+    monkeypatch.setattr(sys, "pycache_prefix", str(tmp_path / "cache"))
+    assert kept_beside(tmp_path, Environment(autoescape=True)) is None
+    assert not (tmp_path / "cache").exists()
