@@ -43,8 +43,9 @@ class EarlyLook:
         own. Where each answer names its own cost, that is no reading, and is always due."""
         if self.settlement.adapter.has_headers:
             self.settlement.heed_headers()
-        calls = self._calls()
-        if not calls or not self._due(step, calls):
+        answered = self._answered()
+        calls = [e for e in answered if not self._was_looked_for(e)]
+        if not calls or not self._due(step, nothing_yet=len(calls) == len(answered)):
             return False
         known = self.multiple()
         await self.settlement.look_early(calls[-1])
@@ -56,10 +57,11 @@ class EarlyLook:
         self.recorder.note("checkpoint.written", {"books_asked": [call.id for call in calls]})
         return True
 
-    def _due(self, step: Step, unasked: list[Exchange]) -> bool:
+    def _due(self, step: Step, *, nothing_yet: bool) -> bool:
+        """`nothing_yet`: no call of this run was looked for."""
+        if nothing_yet:
+            return True
         history = self.recorder.history
-        if len(unasked) == len(self._answered()):
-            return True  # nothing of this run was looked for yet
         price = history.quote.price_of(step.id) if history.quote else None
         multiple, open_ = self.multiple(), self.unread()
         worst = history.ledger.committed + open_ * (multiple - 1) + (price.at_most if price else Decimal(0)) * multiple
@@ -69,10 +71,9 @@ class EarlyLook:
         entry = self.recorder.history.ledger.entry(call.id)
         return entry is not None and entry.basis == BOOKS
 
-    def _calls(self) -> list[Exchange]:
-        """Answered calls that stand in the ledger by forecast and were not looked for yet."""
-        asked = self.recorder.history.books_asked
-        return [e for e in self._answered() if e.id not in asked and not self._in_books(e)]
+    def _was_looked_for(self, call: Exchange) -> bool:
+        """A call that does not stand in the ledger by forecast alone, or was asked for in the books."""
+        return call.id in self.recorder.history.books_asked or self._in_books(call)
 
     def _answered(self) -> list[Exchange]:
         """Answered calls with a usage that can be read: an answer without one stands at its worst case anyhow."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import datetime as dt
 import json
 from decimal import Decimal
+from functools import lru_cache
 from typing import Any, Literal
 
 from pydantic import Field
@@ -66,11 +67,23 @@ class Response(Frozen):
         return self.body if parsed is None else f"{self.body}\n{json.dumps(parsed, ensure_ascii=False)}"
 
     def parsed(self) -> Any:  # noqa: ANN401  whatever a stranger sent
-        """The parsed body, or None where it is not JSON. NaN and infinities are not JSON."""
-        try:
-            return json.loads(self.body, parse_constant=_not_json)
-        except (ValueError, RecursionError):
-            return None
+        """The parsed body, or None where it is not JSON. NaN and infinities are not JSON. A short text is read once: the
+        value is shared and not to be changed."""
+        return _read_once(self.body) if len(self.body) <= SHORT else _read(self.body)
+
+
+SHORT = 16_384
+"""Characters of a body whose parsed value is kept: an answer of a few words is asked for by every assessor."""
+
+
+def _read(body: str) -> Any:  # noqa: ANN401
+    try:
+        return json.loads(body, parse_constant=_not_json)
+    except (ValueError, RecursionError):
+        return None
+
+
+_read_once = lru_cache(maxsize=1024)(_read)
 
 
 class Exchange(Frozen):

@@ -244,7 +244,7 @@ class Redactor:
             for find in finds
             if find.start < high and find.end > low
         ]
-        return _text(_blank(field, inside)[0])
+        return _text(_blank(field, inside)[0] if inside else field)
 
     def _account_value(self, match: re.Match[bytes]) -> bytes:
         text, number = match["text"], match["number"]
@@ -261,7 +261,7 @@ class Redactor:
         finds: list[_Find] = []
         taken = bytearray(len(raw))
         foreign: list[tuple[list[Span], str]] = []
-        for view in views_of(raw, extra):
+        for view in filter(lambda view: view.data, views_of(raw, extra)):
             bare = squeezed(view)
             for start, end, telling in self._needles.find(bare.data):
                 rank = _OWN if telling else _TRACE

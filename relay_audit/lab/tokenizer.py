@@ -10,6 +10,7 @@ from __future__ import annotations
 import json
 import re
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any, Literal
 
 GenerationName = Literal["claude-5", "claude-4-5", "gpt-o200k", "gpt-cl100k", "gpt-oss"]
@@ -50,6 +51,7 @@ OTHER_BLOCK = 120
 """An image or document: any constant serves here."""
 
 
+@lru_cache(maxsize=4096)
 def count_text(text: str, name: GenerationName) -> int:
     """Tokens of a text without any frame."""
     rates = GENERATIONS[name]
