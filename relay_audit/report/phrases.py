@@ -220,6 +220,9 @@ class Phrases:
         agreeing = f"agreeing.{finding.code}.{part}"  # a code that speaks of a difference, where there was none
         if finding.outcome == "match" and self._catalogue.knows(agreeing):
             key = agreeing
+        by_basis = f"compared.{finding.basis}.{finding.code}.{part}"  # what was compared was something else
+        if self._catalogue.knows(by_basis):
+            key = by_basis
         by_road = f"road.{finding.params.get('road')}.{finding.code}.{part}"  # another way to the same code
         if self._catalogue.knows(by_road):
             key = by_road

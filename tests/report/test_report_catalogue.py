@@ -6,10 +6,10 @@ import re
 
 import pytest
 
-from relay_audit.codes import CODES
+from relay_audit.codes import CODES, finding
 from relay_audit.gate import StopReason
 from relay_audit.report.catalogue import Catalogue, MissingTextError
-from relay_audit.report.phrases import PARTS
+from relay_audit.report.phrases import PARTS, Phrases
 from relay_audit.words import LANGS
 
 EN, ZH = Catalogue.load("en"), Catalogue.load("zh-CN")
@@ -30,6 +30,22 @@ def test_every_code_is_complete_and_filled_from_its_own_parameters(code: str) ->
         for part in PARTS:
             names = catalogue.placeholders(f"finding.{code}.{part}")
             assert names <= set(CODES[code].params), (catalogue.lang, part)
+
+
+PUBLISHED = sorted({key.split(".", 2)[2].rsplit(".", 1)[0] for key in EN.names() if key.startswith("compared.")})
+
+
+@pytest.mark.parametrize("code", PUBLISHED)
+def test_what_was_held_against_a_published_count_is_not_called_official(code: str) -> None:
+    """Without a key one sentence is compared with one published number: no text may claim the vendor's own count of it."""
+    made = finding(code, dict.fromkeys(CODES[code].params, 1), basis="dated_baseline")
+    live = made.model_copy(update={"basis": "live_official"})
+    for catalogue, published, official in ((EN, "published", "the official count"), (ZH, "公开", "与官方计数")):
+        texts = Phrases(catalogue).finding(made)
+        assert published in texts.title
+        assert published in texts.claim
+        assert official not in texts.title + texts.claim
+        assert published not in Phrases(catalogue).finding(live).claim
 
 
 def test_no_text_for_a_code_that_does_not_exist() -> None:
