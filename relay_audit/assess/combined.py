@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from relay_audit.assess.model_identity import TRAITS
 from relay_audit.codes import finding
 from relay_audit.evidence import Evidence
 from relay_audit.exchange import pointer
@@ -13,6 +14,8 @@ HOSTS = {
     "gpt": frozenset({"openai", "azure", "openrouter", "converter"}),
 }
 """How a model's name begins → the channels on which it is served. What another channel's servers mint is another model's."""
+MIN_RULES = 2
+"""Fields of different kinds that must have been taken: one may be dropped by a program in between."""
 MIN_DOUBTED = 2
 """Signatures that must say so: one alone may be a slip."""
 
@@ -20,7 +23,8 @@ MIN_DOUBTED = 2
 def in_combination(found: list[Finding], evidence: Evidence, knowledge: Knowledge) -> list[Finding]:
     """The findings, with what two of them say together. Nothing is taken away that said more alone."""
     named = _by_limit_and_tokenizer(_by_channel_and_tokenizer(found, evidence))
-    return _signed_elsewhere(named, evidence, knowledge)
+    signed = _signed_and_seen(named, knowledge)
+    return _signed_elsewhere(signed, evidence, knowledge)
 
 
 def _tokenizer(found: list[Finding]) -> Finding | None:
@@ -65,6 +69,45 @@ def _by_limit_and_tokenizer(found: list[Finding]) -> list[Finding]:
         observed={**limit.observed, **count.observed},
     )
     return [*found, made]
+
+
+def _signed_and_seen(found: list[Finding], knowledge: Knowledge) -> list[Finding]:
+    """A signature that names another model, and what no signature can bring about: the tokens are another tokenizer's, or
+    fields are taken that the claimed model refuses and the signed one takes. One field alone may have been dropped."""
+    signed = next((f for f in found if f.code == "model.name_mismatch" and f.params.get("road") == "signature"), None)
+    if signed is None or any(f.code == "model.substituted" for f in found):
+        return found
+    count, taken = _tokenizer(found), _rules_of(signed.params["untrusted_returned"], found, knowledge)
+    second = count or taken
+    if second is None:
+        return found
+    made = finding(
+        "model.substituted",
+        {
+            "requested": signed.params["requested"],
+            "untrusted_leaked": signed.params["untrusted_returned"],
+            "road": "signature_and_tokenizer" if count else "signature_and_rules",
+            "n": signed.params["n"],
+        },
+        exchanges=tuple(dict.fromkeys((*signed.exchanges, *second.exchanges))),
+        confidence="strong",
+        evidence_level="observed_pattern",
+        basis=second.basis,
+        expected={**second.expected, **signed.expected},
+        observed={**second.observed, **signed.observed},
+    )
+    return [made if f is signed else f for f in found]
+
+
+def _rules_of(name: str, found: list[Finding], knowledge: Knowledge) -> Finding | None:
+    """What was taken against the claimed model's rules, where all of it is what the model of this name takes."""
+    facts = knowledge.model(name)
+    taken = next((f for f in found if f.code == "params.illegal_accepted" and f.outcome == "mismatch"), None)
+    if facts is None or taken is None:
+        return None
+    traits = [TRAITS[case] for case in taken.params["cases"] if case in TRAITS]
+    fits = len(traits) >= MIN_RULES and all(facts.refuses.get(trait) is False for trait in traits)
+    return taken if fits else None
 
 
 def _signed_elsewhere(found: list[Finding], evidence: Evidence, knowledge: Knowledge) -> list[Finding]:

@@ -78,7 +78,7 @@ def _signed_by_another(found: list[Finding], evidence: Evidence, knowledge: Know
     if agreeing:
         params = {"requested": asked, "untrusted_leaked": name, "road": "signature", "n": len(other)}
         return [speak("model.substituted", params, confidence="strong")]
-    named = {"requested": asked, "untrusted_returned": name, "n": len(other), "of": len(signed)}
+    named = {"requested": asked, "untrusted_returned": name, "n": len(other), "of": len(signed), "road": "signature"}
     return [speak("model.name_mismatch", named)]
 
 

@@ -69,6 +69,46 @@ def test_a_name_that_stands_already_is_not_said_twice() -> None:
     assert in_combination([LIMIT, COUNT, named], run(BARE), KNOWLEDGE) == [LIMIT, COUNT, named]
 
 
+SIGNED = finding(
+    "model.name_mismatch",
+    {"requested": MODEL, "untrusted_returned": "claude-sonnet-5", "n": 2, "of": 2, "road": "signature"},
+    exchanges=("X0003",), expected={"model": MODEL}, observed={"untrusted_model": "claude-sonnet-5"},
+)  # fmt: skip
+
+
+def taken(*cases: str) -> Finding:
+    params = {"n": len(cases), "of": 28, "cases": list(cases), "fields": ["thinking"]}
+    return finding("params.illegal_accepted", params, exchanges=("X0004",), confidence="strong", basis="live_official")
+
+
+@pytest.mark.parametrize(
+    ("second", "road"),
+    [(COUNT, "signature_and_tokenizer"), (taken("thinking_disabled", "forced_tool"), "signature_and_rules")],
+)
+def test_a_signature_and_what_it_cannot_bring_about_are_another_model(second: Finding, road: str) -> None:
+    found = in_combination([second, SIGNED], run(BARE), KNOWLEDGE)
+    assert [f.code for f in found] == [second.code, "model.substituted"]
+    made = found[-1]
+    assert (made.severity, made.accusation, made.params["road"]) == ("critical", True, road)
+    assert (made.params["untrusted_leaked"], made.params["n"], made.basis) == ("claude-sonnet-5", 2, second.basis)
+    assert made.exchanges == ("X0003", *second.exchanges)
+
+
+@pytest.mark.parametrize(
+    "beside",
+    [
+        taken("thinking_disabled"),  # one field may have been dropped
+        taken("thinking_disabled", "temperature_range"),  # no trait of a model
+        taken("thinking_disabled", "sampling_half"),  # the signed model refuses the second
+    ],
+    ids=str,
+)
+def test_a_signature_beside_what_a_program_in_between_explains_stays_low(beside: Finding) -> None:
+    assert in_combination([beside, SIGNED], run(BARE), KNOWLEDGE) == [beside, SIGNED]
+    returned = SIGNED.model_copy(update={"params": {k: v for k, v in SIGNED.params.items() if k != "road"}})
+    assert in_combination([COUNT, returned], run(BARE), KNOWLEDGE) == [COUNT, returned]
+
+
 def elsewhere(channel: str) -> Finding:
     params = {"claimed": "anthropic", "channel": channel, "n": 3, "of": 3, "signals": [f"{channel}.message_id"]}
     return finding("channel.mismatch", params, exchanges=("X0001",), severity="low", observed={"kinds": ["message_id"]})
