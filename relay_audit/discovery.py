@@ -39,7 +39,7 @@ from relay_audit.words import AuthStyle
 
 FREE_ATTEMPTS = 3
 """A free request may be asked again after a passing fault; each attempt is recorded."""
-OFFICIAL_AT_ONCE = 4
+OFFICIAL_AT_ONCE = 8
 """Free questions in flight at the vendor: its limit is per minute, and a buyer's other work goes on."""
 PASSING = (408, 425, 429, 500, 502, 503, 504, 529)
 
