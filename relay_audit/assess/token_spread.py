@@ -160,7 +160,10 @@ def _other_tokenizer(samples: list[Sample], basis: Basis) -> Finding | None:
     exact = [s for s in samples if abs(s.surplus) <= SPREAD]
     off = [s for s in samples if s.surplus < -max(SPREAD, FEWER * s.official)]
     scripts = {s.factor("script") for s in off}
-    if len(exact) < ENOUGH or len(off) < ENOUGH or len(exact) + len(off) < len(samples) or len(scripts) < 2:
+    between = [s for s in samples if s not in exact and s not in off]  # two tokenizers may be near in one script
+    if len(exact) < ENOUGH or len(off) < ENOUGH or len(between) > len(off) or len(scripts) < 2:
+        return None
+    if any(s.surplus > 0 for s in between):
         return None
     if {s.factor("system") for s in off} == {"True"} and "True" not in {s.factor("system") for s in exact}:
         return None  # the system prompt did not arrive, or is not billed: the same tokenizer counts the rest

@@ -201,6 +201,14 @@ def test_some_answers_counted_by_another_tokenizer_are_seen_among_exact_ones():
     found = only(judged(with_surpluses(*fewer)))
     assert (found.code, found.severity, found.params["n"]) == ("tokens.tokenizer_differs", "medium", 3)
     assert found.observed["answers"] == "3 of 12"
+    near = [
+        -round(t.official * 0.06) if place == 2 else gap
+        for place, (t, gap) in enumerate(zip(exact, fewer, strict=True))
+    ]
+    assert near[2] < -2  # neither exact nor far below: numbers, say, which two tokenizers count nearly alike
+    assert codes(judged(with_surpluses(*near))) == ["tokens.tokenizer_differs"]
+    above = [3 if place == 2 else gap for place, gap in enumerate(fewer)]  # no tokenizer of a smaller grain
+    assert codes(judged(with_surpluses(*above))) == ["tokens.inconclusive"]
     two = [gap if place < 6 else 0 for place, gap in enumerate(fewer)]
     assert codes(judged(with_surpluses(*two))) == ["tokens.inconclusive"]
 
