@@ -14,6 +14,7 @@ from relay_audit.codes import finding
 from relay_audit.evidence import Evidence
 from relay_audit.finding import Finding
 from relay_audit.reconcile import Reconciliation
+from relay_audit.words import money
 
 SETTLED = dt.timedelta(seconds=10)
 """A balance is written by a queue, seconds after the rows."""
@@ -43,8 +44,7 @@ def against_balance(
         return Verdict("unknown")
     if _others(evidence, balance):
         return Verdict("other_traffic")
-    last = bill.last_sent
-    quiet = last is not None and balance.until - last >= SETTLED
+    quiet = balance.until - bill.last_sent >= SETTLED
     if gap < 0:
         return Verdict("differs", (_less(evidence, balance),)) if quiet and not _planned(bill) else Verdict("settling")
     if _open_calls(evidence, bill):
@@ -76,12 +76,12 @@ def _planned(bill: Bill) -> bool:
 
 
 def _less(evidence: Evidence, balance: Reconciliation) -> Finding:
-    """The rows say more than the balance lost: one of the two is not right. A counter that stands still altogether is
-    known of keys without a limit (one-api issue 506) and says nothing."""
+    """The rows say more than the balance lost, without other traffic: one of the two is not right. A counter that stands
+    still altogether is known of keys without a limit (one-api issue 506) and says nothing."""
     frozen = balance.fell == 0
     params = {
-        "endpoint": "balance", "told": dollars(balance.fell), "log": dollars(balance.rows + balance.foreign),
-        "factor": _factor(balance.fell, balance.rows + balance.foreign),
+        "endpoint": "balance", "told": dollars(balance.fell), "log": dollars(balance.rows),
+        "factor": factor_of(balance.fell, balance.rows),
     }  # fmt: skip
     return finding(
         "billing.usage_endpoint_unreliable",
@@ -93,8 +93,9 @@ def _less(evidence: Evidence, balance: Reconciliation) -> Finding:
     )
 
 
-def _factor(told: Decimal, log: Decimal) -> str | None:
-    return None if not log else str((told / log).quantize(Decimal("0.001")).normalize())
+def factor_of(told: Decimal, log: Decimal) -> str | None:
+    """By how many times one amount is the other, to a thousandth; None against nothing."""
+    return money((told / log).quantize(Decimal("0.001"))) if log else None
 
 
 def _more(bill: Bill, balance: Reconciliation, done: tuple[Judged, ...], *, sure: bool) -> Finding:
@@ -107,20 +108,20 @@ def _more(bill: Bill, balance: Reconciliation, done: tuple[Judged, ...], *, sure
         params = {"n": held, "held": dollars(balance.gap), "waited_s": _waited(bill, balance), **common}
         return finding("billing.hold_not_released", params, exchanges=exchanges, basis="relay_word", **weight)  # type: ignore[arg-type]
     params = {
-        "n": len(bill.joined), "charged": dollars(balance.fell - balance.foreign), "recomputed": dollars(balance.rows),
+        "n": len(bill.joined), "charged": dollars(balance.fell), "recomputed": dollars(balance.rows),
         "difference": dollars(balance.gap), "cause": "no_row", "road": "balance", **common,
     }  # fmt: skip
     return finding("billing.overcharged", params, exchanges=exchanges, basis="relay_word", **weight)  # type: ignore[arg-type]
 
 
 def _waited(bill: Bill, balance: Reconciliation) -> int:
-    return max(0, round((balance.until - bill.last_sent).total_seconds())) if bill.last_sent else 0
+    return max(0, round((balance.until - bill.last_sent).total_seconds()))
 
 
 def _kept_reserves(bill: Bill, balance: Reconciliation, done: tuple[Judged, ...]) -> int:
     """How many reserves make up the gap to the unit; 0 where none do. new-api reserves
     `(max(prompt, 500) + output limit) × model ratio × group ratio`."""
-    if not done or not bill.quota_units:
+    if not done:
         return 0
     rate = done[0].tariff.model * done[0].tariff.group
     gap = int((balance.gap * bill.per_unit).to_integral_value())
@@ -133,7 +134,7 @@ def _kept_reserves(bill: Bill, balance: Reconciliation, done: tuple[Judged, ...]
 def _reserve(call: Call, rate: Decimal) -> int:
     limit = call.step.output_limit if call.step else None
     prompt = max((row.prompt_tokens for row in call.rows), default=0)
-    return int(((max(prompt, HELD_INPUT) + (limit or 0)) * rate).quantize(Decimal(1), ROUND_HALF_UP)) if limit else 0
+    return int(((max(prompt, HELD_INPUT) + limit) * rate).quantize(Decimal(1), ROUND_HALF_UP)) if limit else 0
 
 
 def _fewest(gap: int, sizes: list[int]) -> int:
@@ -151,21 +152,18 @@ def _fewest(gap: int, sizes: list[int]) -> int:
 def usage_pages(evidence: Evidence, bill: Bill, balance: Reconciliation | None) -> list[Finding]:
     """The usage endpoint, converted to site dollars, against the rows: in both directions, and never as the charge.
     Where it moves as the balance does, it is the same counter, and the balance has said it."""
-    read = [r for r in evidence.usage if r.state == "read" and r.dollars is not None]
-    if len(read) < 2 or not bill.joined or read[0].dollars is None or read[-1].dollars is None:
+    read = [(page, page.dollars) for page in evidence.usage if page.state == "read" and page.dollars is not None]
+    if len(read) < 2 or not bill.joined or bill.reading.foreign.within or _open_calls(evidence, bill):
         return []
-    told, last = read[-1].dollars - read[0].dollars, bill.last_sent
-    foreign = bill.reading.foreign
-    log = sum((call.net for call in bill.joined), Decimal(0))
-    log += Decimal(foreign.within_quota) / bill.per_unit + foreign.within_amount
-    if abs(told - log) <= max(_step(read[-1], bill), log / 100) or foreign.within or _open_calls(evidence, bill):
+    (first, before), (last, after) = read[0], read[-1]
+    told, log = after - before, sum((call.net for call in bill.joined), Decimal(0))
+    near = max(_step(last, bill), log / 100)
+    if abs(told - log) <= near or (balance is not None and abs(told - balance.fell) <= near):
         return []
-    if balance is not None and abs(told - balance.fell) <= max(_step(read[-1], bill), log / 100):
+    if told < log and last.at - bill.last_sent < SETTLED:
         return []
-    if told < log and last is not None and read[-1].at - last < SETTLED:
-        return []
-    params = {"endpoint": "usage", "told": dollars(told), "log": dollars(log), "factor": _factor(told, log)}
-    return [finding("billing.usage_endpoint_unreliable", params, exchanges=tuple(r.exchange for r in (read[0], read[-1])),
+    params = {"endpoint": "usage", "told": dollars(told), "log": dollars(log), "factor": factor_of(told, log)}
+    return [finding("billing.usage_endpoint_unreliable", params, exchanges=(first.exchange, last.exchange),
                     confidence="strong", basis="relay_word")]  # fmt: skip
 
 

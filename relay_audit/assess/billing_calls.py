@@ -66,6 +66,7 @@ class Bill:
     reading: LogReading
     """The last one that has rows of ours, or the last that was asked for."""
     calls: tuple[Call, ...]
+    """At least one."""
     loose: tuple[LogRow, ...]
     """Rows that may be ours and were joined to nothing."""
     per_unit: int
@@ -77,8 +78,8 @@ class Bill:
         return tuple(call for call in self.calls if call.rows)
 
     @property
-    def last_sent(self) -> dt.datetime | None:
-        return max((call.exchange.sent_at for call in self.calls), default=None)
+    def last_sent(self) -> dt.datetime:
+        return max(call.exchange.sent_at for call in self.calls)
 
     def dollars(self, quota: int | Decimal) -> Decimal:
         return Decimal(quota) / self.per_unit

@@ -92,12 +92,7 @@ def _of_books(evidence: Evidence, bill: Bill, balance: State) -> Iterator[str]:
 
 def _came_late(evidence: Evidence, bill: Bill) -> bool:
     """A first look after the last sending did not show every row that a later one did."""
-    last = bill.last_sent
-    looks = [
-        reading
-        for reading in evidence.log
-        if last is not None and reading.at >= last and reading.state in ("read", "empty")
-    ]
+    looks = [r for r in evidence.log if r.at >= bill.last_sent and r.state in ("read", "empty")]
     shown = [{row.exchange for row in reading.rows if row.exchange} for reading in looks]
     return len(shown) > 1 and bool(shown[-1] - shown[0])
 

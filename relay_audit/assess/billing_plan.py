@@ -13,6 +13,7 @@ import itertools
 from decimal import Decimal
 from typing import NamedTuple
 
+from relay_audit.assess.billing_balance import factor_of
 from relay_audit.assess.billing_calls import Bill, Call, dollars, ids
 from relay_audit.books import Allowance, BalanceReading, LogRow
 from relay_audit.codes import finding
@@ -29,20 +30,28 @@ EVEN = Decimal("0.01")
 class Taken(NamedTuple):
     call: Call
     row: LogRow
-    quota: int
-    """What the plan and the wallet gave for it, in quota units."""
+    charged: int
+    """What the row charges, in quota units."""
+    of_plan: int
+    """What the plan gave for it, in quota units …"""
+    wallet: int
+    """… and what the wallet gave besides."""
     used: int | None
     """What of the plan was used after it."""
+
+    @property
+    def taken(self) -> int:
+        return self.of_plan + self.wallet
 
 
 def plans(bill: Bill) -> list[Finding]:
     """Rows against what was taken from the plan for them, row by row and from one to the next."""
     taken = [one for call in bill.joined for row in call.rows if (one := _taken(call, row)) is not None]
-    more = [one for one in taken if one.quota > (one.row.quota or 0) + ROUNDING]
-    less = [one for one in taken if one.quota < (one.row.quota or 0) - ROUNDING]
+    more = [one for one in taken if one.taken > one.charged + ROUNDING]
+    less = [one for one in taken if one.taken < one.charged - ROUNDING]
     found = [_above(more, bill)] if more else []
     if less:
-        gap = sum((one.row.quota or 0) - one.quota for one in less)
+        gap = sum(one.charged - one.taken for one in less)
         params = {"n": len(less), "difference": dollars(bill.dollars(gap))}
         found.append(finding("billing.undercharged", params, exchanges=ids(o.call for o in less), basis="relay_word"))
     return [*found, *_between(taken, bill)]
@@ -50,15 +59,15 @@ def plans(bill: Bill) -> list[Finding]:
 
 def _taken(call: Call, row: LogRow) -> Taken | None:
     """None where a row is not the plan's or does not say what it took."""
-    consumed = whole_number(row.other.get("subscription_consumed"))
-    if not row.plan_billed or row.kind != "consume" or consumed is None:
+    of_plan = whole_number(row.other.get("subscription_consumed"))
+    if not row.plan_billed or row.kind != "consume" or row.quota is None or of_plan is None:
         return None
     wallet = whole_number(row.other.get("wallet_quota_deducted")) or 0
-    return Taken(call, row, consumed + wallet, whole_number(row.other.get("subscription_used")))
+    return Taken(call, row, row.quota, of_plan, wallet, whole_number(row.other.get("subscription_used")))
 
 
 def _above(items: list[Taken], bill: Bill) -> Finding:
-    charged, rows = sum(one.quota for one in items), sum(one.row.quota or 0 for one in items)
+    charged, rows = sum(one.taken for one in items), sum(one.charged for one in items)
     params = {
         "n": len(items), "charged": dollars(bill.dollars(charged)), "recomputed": dollars(bill.dollars(rows)),
         "difference": dollars(bill.dollars(charged - rows)), "cause": "plan", "road": "plan",
@@ -69,12 +78,12 @@ def _above(items: list[Taken], bill: Bill) -> Finding:
 
 def _between(taken: list[Taken], bill: Bill) -> list[Finding]:
     """By how much the plan was used from our first row to our last, against what our rows took of it meanwhile."""
-    told = sorted((one for one in taken if one.used is not None), key=lambda one: (one.row.created_at, one.used or 0))
-    steps = [((later.used or 0) - (before.used or 0), later) for before, later in itertools.pairwise(told)]
-    if not steps or bill.reading.foreign.within or any(step < 0 for step, _ in steps):
-        return []  # a window that began anew, or rows of other traffic: the steps are not ours alone
-    fell = sum(step for step, _ in steps)
-    own = sum(one.quota - (whole_number(one.row.other.get("wallet_quota_deducted")) or 0) for _, one in steps)
+    told = [(one, one.used) for one in taken if one.used is not None]
+    told.sort(key=lambda pair: (pair[0].row.created_at, pair[1]))
+    steps = [(after - before, later) for (_, before), (later, after) in itertools.pairwise(told)]
+    if bill.reading.foreign.within or any(step < 0 for step, _ in steps):
+        return []  # rows of other traffic, or a window that began anew: the steps are not ours alone
+    fell, own = sum(step for step, _ in steps), sum(one.of_plan for _, one in steps)
     if abs(fell - own) <= ROUNDING * len(steps):
         return []
     return [_differs(bill.dollars(fell), bill.dollars(own), ids(one.call for _, one in steps))]
@@ -110,7 +119,8 @@ def _coarse(reading: BalanceReading) -> Decimal:
 
 
 def _differs(fell: Decimal, told: Decimal, exchanges: tuple[str, ...]) -> Finding:
-    factor = None if not told else str((fell / told).quantize(Decimal("0.001")).normalize())
-    params = {"endpoint": "allowance", "told": dollars(fell), "log": dollars(told), "factor": factor, "road": "plan"}
+    params = {
+        "endpoint": "allowance", "told": dollars(fell), "log": dollars(told), "factor": factor_of(fell, told), "road": "plan",
+    }  # fmt: skip
     return finding("billing.usage_endpoint_unreliable", params, exchanges=exchanges, confidence="supporting",
                    basis="relay_word")  # fmt: skip
