@@ -165,7 +165,7 @@ async def execute(recorder: Recorder, connections: Connections, library: Library
     approval = history.approved()
     if approval is None:
         raise ApprovalRefused("this run has no approval of its current quote", next_step="approve the quote first")
-    connections.use_auth(history.facts.auth_style)
+    connections.use_auth(history.auth_style)
     shelf = Shelf(SiteBudget(space.state), SharedBooks(space.state, connections.key_name()))
     settlement = Settlement(recorder, connections.sides, library.knowledge, connections.redactor, shelf)
     allowance = Allowance(space.spending, history.target.budget.max_usd_per_30_days)

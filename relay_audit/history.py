@@ -132,6 +132,14 @@ class History:
         found = [exchange for _, exchange in sorted(self.exchanges.items()) if exchange.step == step]
         return found[-1] if found else None
 
+    @property
+    def auth_style(self) -> str:
+        """The header style of the key: that of the last call that was answered; before one, what the model list took."""
+        answered = [exchange.request.headers for exchange in self.sent() if exchange.status == 200]
+        names = {name.lower() for name, _ in answered[-1]} if answered else set()
+        styles = ["bearer"] if "authorization" in names else [s for s in self.pack.auth_styles if s in names]
+        return styles[0] if styles else self.facts.auth_style
+
     def approved(self) -> Approval | None:
         """The approval as a value again; the quote it was given for must cover the current one."""
         if self.approval is None or self.approved_quote is None or not self.covered:
@@ -150,7 +158,7 @@ class History:
             stopped=self.stopped,
             refusals_ended=self.refusals_ended,
             evidence_head=self.store.head(),
-            target=self.facts,
+            target=self.facts.model_copy(update={"auth_style": self.auth_style}),
             site=self.site,
             pack=self.pack,
             plan=self.plan,

@@ -266,11 +266,11 @@ class Runner:
         return status
 
     def _auth_open(self) -> bool:
-        """Whether the key's header style is still a guess: the model list did not say, and nothing was answered yet."""
+        """Whether the key's header style is still a guess: a model list may be open to everybody, so that only an answer to
+        a call says that the style is right."""
         history = self.recorder.history
-        told = any(e.step.startswith("discovery.models.") and e.status == 200 for e in history.exchanges.values())
         answered = any(exchange.status == 200 for exchange in history.sent())
-        return history.target.relay.auth == "auto" and not told and not answered
+        return history.target.relay.auth == "auto" and not answered
 
     def _other_style(self) -> bool:
         styles = self.recorder.history.pack.auth_styles

@@ -161,7 +161,8 @@ ROWS = {
     "invalid_json": _spoilt("bad_json"),
     "nan_usage": _spoilt("bad_numbers"),
     "negative_usage": _spoilt("bad_usage"),
-    "key_echoed_in_error": Row(2, frozenset({"run.key_echoed"}), stopped=("key_refused",), paid=1),
+    # Refused in both header styles: neither is a delivery.
+    "key_echoed_in_error": Row(2, frozenset({"run.key_echoed"}), stopped=("key_refused",), paid=2),
     "hang": Row(4, frozenset({"run.unconfirmed_send", "run.unstable"}), stopped=("two_unconfirmed",), paid=2),
     "reset_after_headers": Row(4, frozenset()),
     "gated_403": Row(4, frozenset({"run.gated_client"}), stopped=("gated",), paid=1),

@@ -115,6 +115,17 @@ def test_a_refusal_of_a_guessed_header_style_is_no_sending(tmp_path):
     assert parity.params["n"] == 4, "the step that was sent again is a sample too"
 
 
+def test_an_open_model_list_says_nothing_about_the_header_style(tmp_path):
+    stage = staged("honest_bearer_only_open_list", tmp_path, audit=QUICK)
+    judged = stage.whole()
+    assert stage.history.facts.auth_style == "x-api-key", "the list took whatever came"
+    statuses = [e.status for e in stage.history.exchanges.values() if e.id in stage.history.intents]
+    assert statuses == [401, 200, 200, 200, 200]
+    assert not [f for f in judged.findings if f.above_info]
+    again = replay(stage.recorder.store)
+    assert (again.auth_style, again.evidence().target.auth_style) == ("bearer", "bearer"), "so a resumed run goes on"
+
+
 def test_an_approval_of_another_quote_is_none(tmp_path):
     stage = prepared(tmp_path)
     stage.approve()

@@ -81,7 +81,8 @@ class NewApi:
             case ("POST", "/v1/messages"):
                 return self._messages(request, request_id, own)
             case ("GET", "/v1/models"):
-                return self._refuse_key(request, request_id, own) or self._models(request, own)
+                refused = None if self._knobs.open_models else self._refuse_key(request, request_id, own)
+                return refused or self._models(request, own)
             case ("GET", route) if route in self._panel.routes:
                 return self._panel.routes[route](request, own)
         if request.route.startswith(("/v1", "/api")):

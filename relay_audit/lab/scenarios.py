@@ -33,6 +33,8 @@ _HONEST = (
          Knobs(foreign_rows=True)),
     _row("honest", "honest_bearer_only", "x-api-key is refused, Bearer works", "只认 Bearer，不认 x-api-key",
          Knobs(bearer_only=True)),
+    _row("honest", "honest_bearer_only_open_list", "the same, and its model list asks for no key", "只认 Bearer，而模型列表谁都能看",
+         Knobs(bearer_only=True, open_models=True)),
     _row("honest", "honest_rewritten_chinese_errors", "refusals re-worded in Chinese", "错误信息被改写成中文",
          Knobs(rewrites_errors=True, flaky_every=8),
          notes="hubrelay's wrapper; one request in eight fails so that it shows"),
