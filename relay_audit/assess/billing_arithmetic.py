@@ -21,7 +21,9 @@ from relay_audit.usage import Usage
 
 ROUNDING = 1
 """Quota units that rounding may take either way (one-api rounds up, others half away from zero)."""
-Cause = Literal["tokens", "arithmetic", "both"]
+Cause = Literal["tokens", "arithmetic", "both", "minimum"]
+SEVERAL = 3
+"""Calls that must have come to one and the same charge before it is called a minimum."""
 CacheKind = Literal["read_as_input", "hour_as_five_minutes", "five_minutes_as_hour"]
 
 
@@ -124,10 +126,11 @@ def _cache_kind(item: Judged) -> CacheKind | None:
 
 def arithmetic(done: Iterable[Judged], bill: Bill) -> list[Finding]:
     """Charged above or below what comes out; cached tokens that were confused are said for what they are."""
+    done = tuple(done)
     wrong = [item for item in done if not item.agrees]
     plain = [item for item in wrong if item.cache is None]
     above, below = [i for i in plain if i.difference > 0], [i for i in plain if i.difference < 0]
-    found = [finding("billing.overcharged", {**_sums(above, bill), "cause": _cause(above)}, exchanges=_of(above),
+    found = [finding("billing.overcharged", {**_sums(above, bill), "cause": _cause(above, done)}, exchanges=_of(above),
                      confidence="strong", basis="relay_word", expected={"quota": sum(i.again for i in above)},
                      observed={"quota": sum(i.charged for i in above)})] if above else []  # fmt: skip
     if below:
@@ -163,8 +166,15 @@ def _sums(items: list[Judged], bill: Bill) -> dict[str, object]:
     }
 
 
-def _cause(items: list[Judged]) -> Cause:
+def _cause(items: list[Judged], done: tuple[Judged, ...]) -> Cause:
+    """A least charge per call is told by its shape: all that is charged above comes to one figure, and nothing less is
+    charged anywhere. It is no less above the row's own ratios, but nobody has counted wrongly."""
     causes = {item.cause for item in items}
+    floors = {item.charged for item in items}
+    if causes == {"arithmetic"} and len(floors) == 1 and len(items) >= SEVERAL:
+        apart = {item.again for item in items}
+        if len(apart) > 1 and all(item.charged >= max(floors) for item in done):
+            return "minimum"
     return next(iter(causes)) if len(causes) == 1 else "both"
 
 

@@ -182,6 +182,20 @@ def test_the_cause_says_whether_tokens_or_arithmetic_differ():
     assert found(judged([sent(1)], row(1, 99, prompt_tokens=38)), "billing.overcharged").params["cause"] == "both"
 
 
+def test_a_least_charge_per_call_is_called_one():
+    """All that is above comes to one figure and nothing is charged less: a rule nobody stated, not a wrong sum."""
+
+    def bill(*charged: int) -> list[Finding]:
+        sizes = (18, 28, 38, 380)
+        calls = [sent(n, said(input_tokens=size)) for n, size in enumerate(sizes, 1)]
+        return judged(calls, *(row(n, q, prompt_tokens=sizes[n - 1]) for n, q in enumerate(charged, 1)))
+
+    hit = found(bill(100, 100, 100, 400), "billing.overcharged")
+    assert (hit.params["cause"], hit.params["n"], hit.params["difference"]) == ("minimum", 3, "0.000312")
+    for other in ((100, 100, 58, 400), (100, 100, 101, 400), (500, 500, 500, 400)):
+        assert found(bill(*other), "billing.overcharged").params["cause"] == "arithmetic", other
+
+
 def test_cached_tokens_that_were_confused_are_said_with_their_sign():
     read = said(cache_read_input_tokens=1000)
     hit = found(judged([sent(1, read)], row(1, 1038)), "billing.cache_misbilled")
