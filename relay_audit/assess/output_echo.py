@@ -21,7 +21,7 @@ from relay_audit.usage import read_usage
 FACTOR = 1.25
 """From this factor on all texts; lists of fresh words differ by less."""
 BEYOND = 6
-"""Tokens that must be too many on each text besides."""
+"""Tokens that must be too many besides, on `COPIES` texts at least: a text of four words cannot be so many too long."""
 COPIES = 2
 THOUGHTS = ("/usage/output_tokens_details/thinking_tokens", "/usage/completion_tokens_details/reasoning_tokens",
             "/usage/output_tokens_details/reasoning_tokens")  # fmt: skip
@@ -44,7 +44,10 @@ def assess_output_echo(evidence: Evidence, _: Knowledge) -> list[Finding]:
     copies = [copy for step in _copied(evidence) if (copy := _pair(step, evidence)) is not None]
     if len(copies) < COPIES:
         return []
-    if not all(c.relay[1] > c.due * FACTOR and c.relay[1] > c.due + BEYOND for c in copies):
+    if (
+        not all(c.relay[1] > c.due * FACTOR for c in copies)
+        or sum(c.relay[1] > c.due + BEYOND for c in copies) < COPIES
+    ):
         return []
     billed, due = sum(c.relay[1] for c in copies), round(sum(c.due for c in copies))
     params = {"n": len(copies), "billed": billed, "official": due, "slope": f"{billed / due:.2f}"}

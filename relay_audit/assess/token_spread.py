@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import partial
+from math import gcd
 from statistics import median
 
 from relay_audit.bounds import Line, fit, percent, share_interval, unseen_share
@@ -29,6 +30,8 @@ LONG = 120
 """Tokens that the longest text must have for it: on short ones a few tokens are jitter."""
 TO_THE_TOKEN = 1.5
 """Tokens by which a text may lie beside its line, and the line beside zero."""
+COARSE, MIN_ROUNDED = 10, 8
+"""A step from which rounding up costs the buyer something, and texts enough to leave no chance of a common divisor."""
 FEWER = 0.08
 """A share of the official count by which one answer must fall short to count as another tokenizer's."""
 
@@ -74,6 +77,8 @@ def varying(samples: list[Sample], basis: Basis) -> list[Finding]:
         return [_conditional_finding(name, samples, basis)]
     if (sometimes := _intermittent(samples)) is not None:
         return [_intermittent_finding(sometimes, samples, basis)]
+    if (rounded := _rounded_up(samples, basis)) is not None:
+        return [rounded]
     if (slight := _slight_multiplier(samples, basis)) is not None:
         return [slight]
     if (other := _other_tokenizer(samples, basis)) is not None:
@@ -176,6 +181,19 @@ def _other_tokenizer(samples: list[Sample], basis: Basis) -> Finding | None:
     return finding("tokens.tokenizer_differs", {"n": len(off), "slopes": printed}, exchanges=ids_of(off), basis=basis,
                    confidence="strong", expected={"slope": "1.00"},
                    observed={**printed, "answers": f"{len(off)} of {len(samples)}"})  # fmt: skip
+
+
+def _rounded_up(samples: list[Sample], basis: Basis) -> Finding | None:
+    """Every text billed at a multiple of one number that is never below its count: rounded up, to the buyer's cost. Counts
+    of different texts have no common divisor of that size by themselves."""
+    step = gcd(*(s.usage.billed_input for s in samples))
+    low, high = range_of(samples)
+    sizes = {s.usage.billed_input for s in samples}
+    if step < COARSE or len(samples) < MIN_ROUNDED or len(sizes) < 2 or low < 0 or high >= step:
+        return None
+    params = {"n": len(samples), "low": low, "high": high, "depends_on": "", "step": step, "road": "rounded"}
+    return finding("tokens.variable_surplus", params, exchanges=ids_of(samples), basis=basis, confidence="strong",
+                   expected={"offset": f"0 to {NOISE}"}, observed={"low": low, "high": high, "step": step})  # fmt: skip
 
 
 def _lines(samples: list[Sample]) -> dict[str, Line]:

@@ -87,6 +87,14 @@ def test_from_which_amount_on_it_is_inflated(billed: int, due: int, found_: bool
     assert bool(found(*((said(WORDS, billed), said(WORDS, due)),) * 2)) is found_
 
 
+def test_a_short_copy_may_be_too_many_by_less() -> None:
+    """Half as many again on four words are a few tokens; it must still be half as many again."""
+    half, short = (said(WORDS, 48), said(WORDS, 32)), (said(WORDS[:4], 14), said(WORDS[:4], 9))
+    assert only(found(half, short, half)).params == {"n": 3, "billed": 110, "official": 73, "slope": "1.51"}
+    assert found(half, (said(WORDS[:4], 11), said(WORDS[:4], 9)), half) == []
+    assert found(half, short, short) == []
+
+
 def test_two_lines_are_a_copy_and_the_last_may_be_cut() -> None:
     two = said(WORDS[:2], 40)
     assert only(found((two, said(WORDS, 24)), (two, said(WORDS, 24)))).params["billed"] == 80

@@ -223,6 +223,19 @@ def test_some_samples_at_one_constant(hits, low, high):
     assert len(found.exchanges) == 3 * hits
 
 
+def test_input_that_is_rounded_up_is_seen_in_the_figures():
+    texts = with_surpluses(*[0] * 12)
+    up = [-t.official % 50 for t in texts]
+    found = only(judged(with_surpluses(*up)))
+    assert (found.code, found.severity, found.confidence) == ("tokens.variable_surplus", "medium", "strong")
+    assert (found.params["road"], found.params["step"], found.params["high"]) == ("rounded", 50, max(up))
+    assert codes(judged(with_surpluses(*[gap + (place == 3) for place, gap in enumerate(up)]))) == [
+        "tokens.inconclusive"
+    ]
+    down = [gap - 50 if gap else 0 for gap in up]
+    assert "tokens.variable_surplus" not in codes(judged(with_surpluses(*down)))
+
+
 def test_two_constants_are_not_one_that_comes_and_goes():
     assert codes(judged(with_surpluses(508, 0, 0, 300, *[0] * 8))) == ["tokens.inconclusive"]
     assert codes(judged(with_surpluses(508, 30, 0, 508, *[0] * 8))) == ["tokens.inconclusive"]
