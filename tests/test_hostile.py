@@ -212,7 +212,8 @@ def nothing_lost(ended: Ended) -> None:
     """Each paid request that arrived is an exchange with its digest, and each has an end in the ledger."""
     history = the_run(ended.home)
     arrived = [a.body_sha for a in ended.served.arrivals if a.side == "relay" and a.method == "POST"]
-    recorded = [e.request.body_sha256 for e in history.sent()]
+    intended = [e for xid, e in sorted(history.exchanges.items()) if xid in history.intents and e.side == "relay"]
+    recorded = [e.request.body_sha256 for e in intended]
     assert recorded == arrived
     assert {entry.state for entry in history.ledger.entries} <= {"settled", "unconfirmed", "released"}
     for exchange in history.exchanges.values():
