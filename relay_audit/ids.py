@@ -39,8 +39,7 @@ class Reading:
 def read_id(kind: str, text: str, exchange: Exchange, knowledge: Knowledge, day: dt.date, dialect: str = "") -> Reading:
     """The first known shape that fits, its clock, and whether id and clock keep the vendor's scheme."""
     for shape in knowledge.ids:
-        spoken = not shape.dialects or dialect in shape.dialects
-        if shape.kind == kind and spoken and shape.valid_on(day) and shape.matches(text):
+        if shape.kind == kind and shape.spoken_in(dialect) and shape.valid_on(day) and shape.matches(text):
             return _decoded(shape, text, exchange, day, knowledge)
     return Reading(None)
 

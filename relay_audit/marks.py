@@ -80,6 +80,9 @@ class IdShape(Known):
     def matches(self, text: str) -> bool:
         return re.fullmatch(self.pattern, text) is not None
 
+    def spoken_in(self, dialect: str) -> bool:
+        return not self.dialects or dialect in self.dialects
+
 
 class HeaderFamily(Known):
     """Response headers that one channel's own servers send. Their absence is neutral: many relays strip them."""

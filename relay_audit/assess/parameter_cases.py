@@ -298,14 +298,18 @@ def reroute_signs(exchange: Exchange, scene: Scene) -> tuple[str, ...]:
 
 
 def _channels(exchange: Exchange, scene: Scene) -> frozenset[str]:
-    """Channels that mint ids of this shape; converters say nothing."""
+    """Channels that mint ids of this shape in this dialect; converters say nothing."""
     value = pointer(exchange.answer(), scene.evidence.pack.answer.id)
-    day = scene.evidence.started_at.date()
+    day, dialect = scene.evidence.started_at.date(), scene.evidence.pack.dialect
     if not isinstance(value, str):
         return frozenset()
     rows = [
         r
         for r in scene.knowledge.ids
-        if r.kind == "message_id" and r.valid_on(day) and r.age(day) != "expired" and r.matches(value)
+        if r.kind == "message_id"
+        and r.spoken_in(dialect)
+        and r.valid_on(day)
+        and r.age(day) != "expired"
+        and r.matches(value)
     ]
     return frozenset(channel for row in rows for channel in row.channels if channel != "converter")
