@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from relay_audit.assess.model_identity import TRAITS
+from relay_audit.assess.token_parity import streams_below
 from relay_audit.codes import finding
 from relay_audit.evidence import Evidence
 from relay_audit.exchange import pointer
@@ -23,7 +24,7 @@ MIN_DOUBTED = 2
 def in_combination(found: list[Finding], evidence: Evidence, knowledge: Knowledge) -> list[Finding]:
     """The findings, with what two of them say together. Nothing is taken away that said more alone."""
     named = _by_limit_and_tokenizer(_by_channel_and_tokenizer(found, evidence))
-    signed = _signed_and_seen(named, knowledge)
+    signed = _signed_and_seen(named, evidence, knowledge)
     return _signed_elsewhere(signed, evidence, knowledge)
 
 
@@ -71,7 +72,7 @@ def _by_limit_and_tokenizer(found: list[Finding]) -> list[Finding]:
     return [*found, made]
 
 
-def _signed_and_seen(found: list[Finding], knowledge: Knowledge) -> list[Finding]:
+def _signed_and_seen(found: list[Finding], evidence: Evidence, knowledge: Knowledge) -> list[Finding]:
     """A signature that names another model, and what no signature can bring about: the tokens are another tokenizer's, or
     fields are taken that the claimed model refuses and the signed one takes. One field alone may have been dropped."""
     signed = next((f for f in found if f.code == "model.name_mismatch" and f.params.get("road") == "signature"), None)
@@ -79,24 +80,35 @@ def _signed_and_seen(found: list[Finding], knowledge: Knowledge) -> list[Finding
         return found
     count, taken = _tokenizer(found), _rules_of(signed.params["untrusted_returned"], found, knowledge)
     second = count or taken
-    if second is None:
+    streams = () if second else _streams_beside(signed, evidence)
+    if second is None and not streams:
         return found
     made = finding(
         "model.substituted",
         {
             "requested": signed.params["requested"],
             "untrusted_leaked": signed.params["untrusted_returned"],
-            "road": "signature_and_tokenizer" if count else "signature_and_rules",
+            "road": "signature_and_rules" if second and not count else "signature_and_tokenizer",
             "n": signed.params["n"],
         },
-        exchanges=tuple(dict.fromkeys((*signed.exchanges, *second.exchanges))),
+        exchanges=tuple(dict.fromkeys((*signed.exchanges, *(second.exchanges if second else streams)))),
         confidence="strong",
         evidence_level="observed_pattern",
-        basis=second.basis,
-        expected={**second.expected, **signed.expected},
-        observed={**second.observed, **signed.observed},
+        basis=second.basis
+        if second
+        else "live_official"
+        if evidence.target.official_is_vendor
+        else "declared_official",
+        expected={**(second.expected if second else {}), **signed.expected},
+        observed={**(second.observed if second else {}), **signed.observed},
     )
     return [made if f is signed else f for f in found]
+
+
+def _streams_beside(signed: Finding, evidence: Evidence) -> tuple[str, ...]:
+    """Where all signatures of the other model came in streams: the streamed texts that another tokenizer counted."""
+    streamed = {e.id for e in evidence.exchanges if e.streamed() is not None}
+    return streams_below(evidence) if set(signed.exchanges) <= streamed else ()
 
 
 def _rules_of(name: str, found: list[Finding], knowledge: Knowledge) -> Finding | None:

@@ -12,7 +12,19 @@ import datetime as dt
 from functools import partial
 from statistics import median
 
-from relay_audit.assess.token_spread import HIGH, MIN_SIZES, NOISE, SPREAD, SURPLUS, Sample, ids_of, range_of, varying
+from relay_audit.assess.token_spread import (
+    ENOUGH,
+    HIGH,
+    MIN_SIZES,
+    NOISE,
+    SPREAD,
+    SURPLUS,
+    Sample,
+    counted_fewer,
+    ids_of,
+    range_of,
+    varying,
+)
 from relay_audit.bounds import percent, unseen_share
 from relay_audit.codes import finding
 from relay_audit.evidence import Evidence
@@ -44,6 +56,21 @@ def assess_token_parity(evidence: Evidence, knowledge: Knowledge) -> list[Findin
         samples, refused = _against_counter(evidence, answered)
         return _judge(samples, refused, evidence, _basis(evidence), "strong")
     return _against_baseline(evidence, knowledge, answered)
+
+
+def streams_below(evidence: Evidence) -> tuple[str, ...]:
+    """Exchanges of streamed texts, in two scripts at least, that are billed well below the vendor's count while whole
+    answers keep to it. Software that converts a stream may have estimated them: alone that says nothing, and is not
+    said; beside a signature of another model it is that model's tokenizer. Empty where there is no such thing."""
+    plan = evidence.plan
+    if plan is None or not plan.counter:
+        return ()
+    pairs = [(s, e) for s in plan.chargeable() if (e := evidence.of_step(s.id))]
+    answered = [(s, e, u) for s, e in pairs if (u := read_usage(e, evidence.pack))]
+    samples, _ = _against_counter(evidence, answered)
+    kept = {s.exchange for s in _without_estimates(samples)}
+    low = [s for s in samples if s.exchange not in kept and counted_fewer(s)]
+    return ids_of(low) if len(low) >= ENOUGH and len({s.factor("script") for s in low}) > 1 else ()
 
 
 def _patterns_alone(found: list[Finding]) -> list[Finding]:

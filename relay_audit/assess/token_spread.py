@@ -68,6 +68,11 @@ def range_of(samples: list[Sample]) -> tuple[int, int]:
     return min(surpluses), max(surpluses)
 
 
+def counted_fewer(sample: Sample) -> bool:
+    """Whether one text is billed so far below its count that another tokenizer must have counted it."""
+    return sample.surplus < -max(SPREAD, FEWER * sample.official)
+
+
 def ids_of(samples: list[Sample]) -> tuple[str, ...]:
     return tuple(dict.fromkeys([s.exchange for s in samples] + [c for s in samples for c in s.controls]))
 
@@ -163,7 +168,7 @@ def _other_tokenizer(samples: list[Sample], basis: Basis) -> Finding | None:
     """Some answers counted exactly as the vendor counts and others well below it, in proportion to their text: another
     tokenizer answered those. An answer without the usual parts of usage may be the relay's own estimate and shows nothing."""
     exact = [s for s in samples if abs(s.surplus) <= SPREAD]
-    off = [s for s in samples if s.surplus < -max(SPREAD, FEWER * s.official)]
+    off = [s for s in samples if counted_fewer(s)]
     scripts = {s.factor("script") for s in off}
     between = [s for s in samples if s not in exact and s not in off]  # two tokenizers may be near in one script
     if len(exact) < ENOUGH or len(off) < ENOUGH or len(between) > len(off) or len(scripts) < 2:

@@ -6,11 +6,12 @@ from typing import Any
 
 import pytest
 
+from relay_audit.assess import combined
 from relay_audit.assess.combined import in_combination
 from relay_audit.codes import finding
 from relay_audit.evidence import Evidence
 from relay_audit.finding import Finding
-from tests.assess.evidence_builders import KNOWLEDGE, MODEL, answered, at, run_of, step_named
+from tests.assess.evidence_builders import KNOWLEDGE, MODEL, answered, at, only, run_of, step_named
 
 LIMIT = finding(
     "model.limit_mismatch", {"requested": MODEL, "cap": 16384, "expected_cap": 128000, "fits": ["gpt-4o", "gpt-4o-mini"]},
@@ -92,6 +93,22 @@ def test_a_signature_and_what_it_cannot_bring_about_are_another_model(second: Fi
     assert (made.severity, made.accusation, made.params["road"]) == ("critical", True, road)
     assert (made.params["untrusted_leaked"], made.params["n"], made.basis) == ("claude-sonnet-5", 2, second.basis)
     assert made.exchanges == ("X0003", *second.exchanges)
+
+
+def test_a_signature_in_streams_and_streams_of_another_tokenizer_are_another_model(monkeypatch) -> None:
+    """The sign in the tokens is no finding of its own: software that converts streams estimates them too."""
+    told = run(BARE)
+    monkeypatch.setattr(combined, "streams_below", lambda _: ("X0002",))
+    assert in_combination([SIGNED], told, KNOWLEDGE) == [SIGNED], "the signature came in an answer that was no stream"
+    text = 'event: message_start\ndata: {"type": "message_start", "message": {"id": "msg_2"}}\n\n'
+    body = told.exchanges[2].response.model_copy(
+        update={"headers": (("content-type", "text/event-stream"),), "body": text}
+    )
+    last = told.exchanges[2].model_copy(update={"response": body})
+    streams = told.model_copy(update={"exchanges": (*told.exchanges[:2], last)})
+    made = only(in_combination([SIGNED], streams, KNOWLEDGE))
+    assert (made.code, made.params["road"]) == ("model.substituted", "signature_and_tokenizer")
+    assert (made.exchanges, made.basis) == (("X0003", "X0002"), "live_official")
 
 
 @pytest.mark.parametrize(

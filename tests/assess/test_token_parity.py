@@ -7,7 +7,7 @@ from decimal import Decimal
 
 import pytest
 
-from relay_audit.assess.token_parity import assess_token_parity
+from relay_audit.assess.token_parity import assess_token_parity, streams_below
 from relay_audit.evidence import Evidence
 from relay_audit.finding import Finding
 from relay_audit.quote import Line, Quote, UnitPrice
@@ -561,3 +561,13 @@ def test_streams_that_are_billed_more_are_seen_and_estimates_in_them_are_not(sur
     assert (found.code, found.params["n"]) == (code, n)
     if surplus > 0:
         assert (found.params["depends_on"], found.accusation) == ("stream", True)
+
+
+@pytest.mark.parametrize(("surplus", "n"), [(-20, 4), (0, 0), (900, 0), (-2, 0)])
+def test_streams_of_another_tokenizer_are_known_to_whoever_has_a_second_sign(surplus, n):
+    run = streamed(twelve(), surplus)
+    low = [e.id for e in run.exchanges if e.side == "relay" and e.id in streams_below(run)]
+    assert len(low) == n
+    one = [Text(t.official, t.surplus, "ascii") for t in twelve()]
+    assert streams_below(streamed(one, surplus)) == (), "one script may be an estimate's grain"
+    assert streams_below(run.model_copy(update={"plan": None})) == ()
