@@ -21,6 +21,7 @@ from relay_audit.report.figures import (
 )
 from relay_audit.report.money_facts import in_real_money
 from relay_audit.report.pages import Page, headed
+from relay_audit.report.pictures import tier_name
 from relay_audit.report.seller import Used, message, used_of
 from relay_audit.report.untrusted import show
 from relay_audit.report.views import WIDTH, Fact
@@ -37,10 +38,10 @@ NO_SURPLUS = Surplus("", Decimal(1), 0)
 def card(page: Page, inside: Inside) -> dict[str, Any]:
     """The view of the internal card."""
     top = [f for f in page.findings if f.above_info][:REASONS_AT_MOST]
-    surplus = surplus_of(page.findings)
+    surplus = surplus_of(page.findings) or (NO_SURPLUS if _counted(page) else None)
     price = relay_price(page.evidence)
     used = used_of(page.evidence, inside.paid) if inside.paid else None
-    compared = _compared(page, surplus or NO_SURPLUS, inside)
+    compared = _compared(page, surplus, inside)
     return {
         **page.shared(),
         "name": show(page.evidence.target.name, WIDTH),
@@ -55,9 +56,10 @@ def card(page: Page, inside: Inside) -> dict[str, Any]:
         ],
         "money": _money(page),
         "money_basis": page.phrases.word(basis) if (basis := money_of(page.evidence).basis) else "",
+        "films": _films(page) if page.evidence.pack.video is not None else None,
         "surplus": surplus,
         "surplus_slope": money(surplus.slope) if surplus else "",
-        "real_costs": _real_costs(page, surplus or NO_SURPLUS, inside),
+        "real_costs": _real_costs(page, surplus, inside),
         "listed": page.phrases.amount(price.input) if price else "",
         "compared": compared,
         "dense": bool(compared or inside.paid or len(top) == REASONS_AT_MOST),
@@ -95,6 +97,7 @@ def _turn(page: Page) -> str:
         title=page.phrases.title(named[0]) if named else "",
         checks=page.text("joint.list").join(page.text(f"check.{c}") for c in point.checks),
         rule=point.rule,
+        why=next((r.why.in_(page.lang) for r in page.knowledge.rules if r.id == point.rule), ""),
     )
 
 
@@ -124,10 +127,34 @@ def _money(page: Page) -> list[Fact]:
     return [*rows, *in_real_money(reckon(page.evidence, page.findings), page.phrases)]
 
 
-def _real_costs(page: Page, surplus: Surplus, inside: Inside) -> list[tuple[str, str, str, str]]:
-    """Size of a call, real price, factor, and the price as a share of the official list."""
+def _counted(page: Page) -> bool:
+    """Whether the tokens were compared with a result. What was not measured is not said to be the quoted price."""
+    return any(f.check == 2 and f.outcome in ("match", "mismatch") for f in page.findings)
+
+
+def _films(page: Page) -> list[tuple[str, str, str, str]]:
+    """Tier, what it cost here, the vendor's price of it, and the ratio; of a tier without a ratio, its state."""
+    told = next((f for f in page.findings if f.code == "billing.tiers_measured"), None)
+    rows = []
+    for tier, figures in told.observed.items() if told else ():
+        net, official = (
+            round_up(Decimal(figures[name]), 4) if figures.get(name) else None for name in ("net", "official")
+        )
+        ratio = (
+            f"× {Decimal(figures['ratio']):.3f}"
+            if figures.get("ratio")
+            else page.text(f"tier_state.{figures['state']}")
+        )
+        rows.append((tier_name(tier), page.phrases.amount(net), page.phrases.amount(official), ratio))
+    return rows
+
+
+def _real_costs(page: Page, surplus: Surplus | None, inside: Inside) -> list[tuple[str, str, str, str]]:
+    """Size of a call, real price, factor, and the price as a share of the official list; empty where nothing was measured."""
     listed = list_price(page.knowledge, page.evidence)
     sizes = sorted({*CALL_SIZES, *([inside.typical_input_tokens] if inside.typical_input_tokens else [])})
+    if surplus is None:
+        return [(f"{size:,}", "", "", "") for size in sizes]
     rows = []
     for row in real_costs(page.evidence, surplus, tuple(sizes)):
         share = f"{100 * row.price / listed.input:.0f} %" if row.price is not None and listed and listed.input else ""
@@ -136,10 +163,10 @@ def _real_costs(page: Page, surplus: Surplus, inside: Inside) -> list[tuple[str,
     return rows
 
 
-def _compared(page: Page, surplus: Surplus, inside: Inside) -> list[tuple[str, str, str, str]]:
+def _compared(page: Page, surplus: Surplus | None, inside: Inside) -> list[tuple[str, str, str, str]]:
     """The buyer's lines of the same model: name, input price, this line's real price as a share of it, 30-day success."""
     size = inside.typical_input_tokens or CALL_SIZES[1]
-    here = real_costs(page.evidence, surplus, (size,))[0].price
+    here = real_costs(page.evidence, surplus, (size,))[0].price if surplus else None
     return [_line(page, line, here) for line in _same_model(page, inside)]
 
 
@@ -159,7 +186,9 @@ def _lines_note(page: Page, inside: Inside) -> str:
     if not same:
         return page.text("lines.other_models")
     told = [
-        ", ".join(filter(None, [show(line.window, 40), show(line.source, 40)])) for line in same if line.success_30d
+        ", ".join(filter(None, [show(line.window, 40), show(line.source, 40)]))
+        for line in same
+        if line.success_30d is not None
     ]
     return page.text("joint.clause").join(dict.fromkeys(filter(None, told)))
 

@@ -226,6 +226,8 @@ class Phrases:
         by_road = f"road.{finding.params.get('road')}.{finding.code}.{part}"  # another way to the same code
         if self._catalogue.knows(by_road):
             key = by_road
+        if self._public is not None and self._catalogue.knows(f"in_public.{key}"):  # without what would show the line
+            key = f"in_public.{key}"
         wanted = self._catalogue.placeholders(key) if self._catalogue.knows(key) else frozenset()
         return self._text(key, **{n: self.value(n, finding.params[n]) for n in wanted if n in finding.params})
 

@@ -188,7 +188,7 @@ def _tiers(findings: Sequence[Finding], catalogue: Catalogue) -> Picture | None:
     for place, (tier, figures) in enumerate(rows):
         y = TOP + 40 * place + 20
         shapes += [
-            Shape("text", across.start - 10, y + 4, text=_SECONDS.sub(r" \1 s", tier), anchor="end"),
+            Shape("text", across.start - 10, y + 4, text=tier_name(tier), anchor="end"),
             Shape("line", across.start, y, "soft", across.end, y),
         ]
         if tier in ratios:
@@ -208,6 +208,11 @@ def _tiers(findings: Sequence[Finding], catalogue: Catalogue) -> Picture | None:
     )
     legend: list[tuple[Literal["dot", "ring"], Tone, str]] = [("dot", "relay", catalogue.text("picture.tier_dot"))]
     return Picture("tiers", catalogue.text("picture.tiers"), said, shapes, legend, height=ground + 28)
+
+
+def tier_name(key: str) -> str:
+    """`1080p_5s`, as figures are filed under it, for a reader: `1080p 5 s`."""
+    return _SECONDS.sub(r" \1 s", key)
 
 
 def timeline(evidence: Evidence, catalogue: Catalogue) -> Picture | None:

@@ -6,11 +6,12 @@ PDF and PNG are printed from pages made here (`printed.py`); every other format 
 from __future__ import annotations
 
 import json
+import re
 from functools import cache
 from typing import Any, Literal
 
 from jinja2 import Environment, FunctionLoader, StrictUndefined
-from markupsafe import Markup
+from markupsafe import Markup, escape
 
 from relay_audit.evidence import Evidence
 from relay_audit.finding import Coverage, Finding
@@ -28,7 +29,7 @@ from relay_audit.report.edition import Audience, Edition, Inside
 from relay_audit.report.pages import Page, page_lang
 from relay_audit.report.phrases import Phrases
 from relay_audit.report.screens import screens
-from relay_audit.report.terms import Terms
+from relay_audit.report.terms import Terms, without_prices
 from relay_audit.resources import folder
 from relay_audit.target import Place
 from relay_audit.verdict import Verdict, all_checks
@@ -61,6 +62,8 @@ def render(
     give the same bytes: no clock, no randomness. For `pdf` and `png` the page that is printed."""
     catalogue, edition = Catalogue.load(lang), edition or Edition()
     public = terms_for(evidence, knowledge) if audience == "public" else None
+    if public is not None:
+        findings = tuple(map(without_prices, findings))
     currency = evidence.quote.currency if evidence.quote else "USD"
     spoken = Phrases(catalogue, currency, masked=True, public=public)
     rows = all_checks(coverage)
@@ -134,7 +137,12 @@ def environment(suffix: str) -> Environment:
     )
     made.bytecode_cache = kept_beside(folder(TEMPLATES), made)
     made.filters["fenced"] = lambda text: Markup(markdown.fenced(text))  # noqa: S704  a fence longer than any inside
+    made.filters["coded"] = lambda text: Markup(_CODE.sub(r"<code>\1</code>", str(escape(text))))  # noqa: S704  escaped
     return made
+
+
+_CODE = re.compile(r"`([^`]+)`")
+"""Names in our own texts, as Markdown writes them."""
 
 
 def _escaped(value: object) -> object:

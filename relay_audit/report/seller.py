@@ -29,13 +29,12 @@ class Used:
 
 def used_of(evidence: Evidence, paid: Paid) -> Used:
     """From the last balance the relay showed; without one, only what the buyer paid is known."""
-    known = [reading for reading in evidence.balance if reading.available is not None or reading.used_quota is not None]
+    per_unit = evidence.site.quota_per_unit
+    known = [one for one in evidence.balance if one.available is not None or one.spent(per_unit) is not None]
     if not known:
         return Used(None, None, None)
     last = known[-1]
-    unit = Decimal(evidence.site.quota_per_unit or 1)
-    used = Decimal(last.used_quota) / unit if last.used_quota is not None else None
-    left = last.available if not last.unlimited else None
+    used, left = last.spent(per_unit), None if last.unlimited else last.available
     if left is None and used is not None:
         left = max(paid.credited - used, Decimal(0))
     if used is None and left is not None:

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import fnmatch
 import re
+from collections.abc import Mapping
 from dataclasses import dataclass
 from urllib.parse import urlsplit
 
 from relay_audit.evidence import Evidence
 from relay_audit.exchange import Exchange
+from relay_audit.finding import Finding
 
 SHORTEST_TERM = 2
 """Characters of a name that can be looked for; a single letter is found everywhere."""
@@ -52,6 +54,27 @@ class Terms:
         """Whether a stranger's text is nothing but the name of a known model."""
         plain = re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9._:@/-]{2,79}", text) is not None
         return plain and not self.holds(text) and any(fnmatch.fnmatchcase(text, model) for model in self.models)
+
+
+UNIT_PRICES = frozenset({"published_rate", "charged_rate", "per_mtok"})
+"""Parameters that say what a unit costs on this line."""
+TIER_PRICES = frozenset({"quoted", "charged", "refunded", "net"})
+"""What a film of one tier costs, in the relay's own dollars."""
+
+
+def without_prices(finding: Finding) -> Finding:
+    """The same without what stands in the line's price list, by which it could be told: what remains of a price in public
+    is its ratio to the official one."""
+    params = {name: value for name, value in finding.params.items() if name not in UNIT_PRICES}
+    if "table" in params:  # `480p 5 s: charged / given back / net / ×ratio`
+        params["table"] = [f"{row.partition(':')[0]}: {row.rpartition(' / ')[2]}" for row in params["table"]]
+    observed = {
+        name: {key: told for key, told in value.items() if key not in TIER_PRICES}
+        if isinstance(value, Mapping)
+        else value
+        for name, value in finding.observed.items()
+    }
+    return finding.model_copy(update={"params": params, "observed": observed})
 
 
 def whole_word(name: str) -> re.Pattern[str]:

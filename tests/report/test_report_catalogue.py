@@ -10,6 +10,7 @@ from relay_audit.codes import CODES, finding
 from relay_audit.gate import StopReason
 from relay_audit.report.catalogue import Catalogue, MissingTextError
 from relay_audit.report.phrases import PARTS, Phrases
+from relay_audit.report.terms import UNIT_PRICES
 from relay_audit.words import LANGS
 
 EN, ZH = Catalogue.load("en"), Catalogue.load("zh-CN")
@@ -51,6 +52,16 @@ def test_what_was_held_against_a_published_count_is_not_called_official(code: st
 def test_no_text_for_a_code_that_does_not_exist() -> None:
     spoken = {key.removeprefix("finding.").rsplit(".", 1)[0] for key in EN.names() if key.startswith("finding.")}
     assert spoken == set(CODES)
+
+
+def test_a_sentence_that_names_a_price_has_public_words_without_it() -> None:
+    spoken = [key for key in EN.names() if key.startswith(("finding.", "agreeing.", "road."))]
+    public = {key.removeprefix("in_public.") for key in EN.names() if key.startswith("in_public.")}
+    assert public <= set(spoken)
+    for catalogue in (EN, ZH):
+        assert {key for key in spoken if catalogue.placeholders(key) & UNIT_PRICES} <= public
+        for key in public:
+            assert catalogue.placeholders(f"in_public.{key}") <= catalogue.placeholders(key) - UNIT_PRICES
 
 
 @pytest.mark.parametrize("code", CODES)
