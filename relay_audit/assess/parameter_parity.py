@@ -88,9 +88,7 @@ def _difference(code: str, tier: str, weight: Severity, group: list[Result], com
 def _unusable(compared: list[Result]) -> list[Finding]:
     """Refusals that do not say what was wrong, by status or words; one that kept its meaning shows that others can."""
     lost = [result for result in compared if result.outcome == "lost"]
-    refused = [
-        result for result in compared if result.official.status != 200 and result.outcome in ("lost", "rewritten")
-    ]
+    refused = [result for result in compared if result.outcome in ("lost", "rewritten")]
     as_answers = [result for result in refused if result.exchange.status == 200]  # a client takes them for answers
     if len(as_answers) >= LOST_FROM:
         return [

@@ -56,6 +56,7 @@ def test_the_vendors_own_answers_match():
         "info",
         "strong",
     )
+    assert (found.evidence_level, found.basis) == ("observed_pattern", "known_list")
     assert found.params == {
         "claimed": "anthropic",
         "channel": "anthropic",
@@ -166,6 +167,7 @@ def test_two_channels_in_one_run_are_a_mixed_pool():
         "medium",
         "strong",
     )
+    assert (found.evidence_level, found.basis) == ("observed_pattern", "known_list")
     assert found.params["n"] == 12
     assert found.params["shares"] == {
         "anthropic": {"n": 9, "low": "42.8", "high": "94.5"},

@@ -111,6 +111,24 @@ def test_when_the_vendor_of_today_is_a_yardstick(how, found):
     assert (official.basis if official else None) == found
 
 
+def test_an_official_address_that_is_not_the_vendors_is_said():
+    evidence = run({"temperature_range": (200, message())})
+    declared = evidence.model_copy(update={"target": evidence.target.model_copy(update={"official_is_vendor": False})})
+    found = compare(own(declared), Scene.of(declared, KNOWLEDGE))
+    assert found is not None
+    assert (found.official.basis, found.official.live) == ("declared_official", True)
+
+
+def test_a_record_names_what_varies_by_a_star():
+    row = next(
+        row for row in KNOWLEDGE.refusals if row.dialect == "anthropic" and "*" in row.message and row.case in OFFICIAL
+    )
+    official = side(case=row.case, live=False)
+    assert official is not None
+    assert "*" in row.message
+    assert official.text == row.message.replace("*", " ")
+
+
 def test_a_legal_value_that_the_vendor_refuses_today_is_held_to_the_record():
     assert side(case="inference_geo_us", official={"inference_geo_us": (400, refusal("x"))}).basis == "dated_baseline"  # type: ignore[union-attr]
     assert side(case="inference_geo_us", official={"inference_geo_us": (200, message())}) is None, "nor does it show it"

@@ -159,6 +159,7 @@ def test_a_relay_that_passes_everything_on_matches() -> None:
     assert [f.code for f in found_] == ["params.matches"]
     assert (found_[0].params["n"], found_[0].params["of"]) == (len(OFFICIAL), len(OFFICIAL))
     assert (found_[0].basis, found_[0].confidence, found_[0].evidence_level) == ("live_official", "strong", "measured")
+    assert (found_[0].expected, found_[0].observed) == ({}, {})
 
 
 @pytest.mark.parametrize("live", [True, False])
@@ -188,6 +189,30 @@ def test_one_difference_is_medium_against_the_live_vendor_and_low_by_the_record(
 def test_two_independent_records_carry_what_one_does_not() -> None:
     swallowed = {"temperature_range": (200, message()), "temperature_type": (200, message(2))}
     assert above_info(swallowed, live=False) == {"params.illegal_accepted": "medium"}
+    hit = next(f for f in found(swallowed, live=False) if f.above_info)
+    assert (hit.confidence, hit.basis) == ("strong", "dated_baseline")
+
+
+def test_a_finding_is_of_the_lowest_level_that_it_rests_on() -> None:
+    rows = {row.case: row for row in KNOWLEDGE.refusals if row.dialect == "anthropic"}
+    cases = ("temperature_range", "temperature_type")
+    evidence = run({case: (200, message(n)) for n, case in enumerate(cases, 1)}, live=False)
+    for levels in (("measured", "inference"), ("inference", "official_doc"), ("observed_pattern", "official_doc")):
+        own = tuple(rows[case].model_copy(update={"level": level}) for case, level in zip(cases, levels, strict=True))
+        hit = assess_parameter_parity(evidence, KNOWLEDGE.model_copy(update={"refusals": own}))[0]
+        assert hit.evidence_level == levels[1 if levels[0] == "measured" else 0]
+
+
+def test_of_an_address_that_is_not_the_vendors_the_status_is_shown_and_no_words() -> None:
+    evidence = run({"temperature_range": (400, refusal("temperature out of range"))})
+    target = evidence.target.model_copy(update={"official_is_vendor": False})
+    hit = assess_parameter_parity(evidence.model_copy(update={"target": target}), KNOWLEDGE)[0]
+    assert (hit.basis, hit.expected) == ("declared_official", {"case=temperature_range": "400"})
+    record = found({"temperature_range": (400, refusal("temperature out of range"))}, live=False)[0]
+    assert record.expected["case=temperature_range"].startswith("400 · temperature")
+    legal = found({"inference_geo_us": (200, message())})[0]
+    assert legal.expected == {"case=inference_geo_us": "200 · /usage/inference_geo: us"}
+    assert legal.observed == {"case=inference_geo_us": "200"}
 
 
 @pytest.mark.parametrize(
@@ -313,6 +338,11 @@ def test_one_refusal_with_its_meaning_shows_that_errors_are_usable() -> None:
     assert above_info(lost) == {"params.error_unusable": "low"}
     assert above_info({**lost, "temperature_range": OFFICIAL["temperature_range"]}) == {}
     assert above_info(dict(list(lost.items())[:2])) == {}, "two are not enough"
+    assert above_info({**lost, "temperature_range": (422, refusal(RANGE))}) == {}, "by another status it is still said"
+    legal = {"inference_geo_us": OFFICIAL["inference_geo_us"]}
+    assert above_info({**lost, **legal}) == {"params.error_unusable": "low"}, (
+        "an answer is no refusal that kept its meaning"
+    )
 
 
 def test_another_fault_first_is_another_order() -> None:

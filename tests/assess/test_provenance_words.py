@@ -600,6 +600,16 @@ def test_a_row_of_another_vendor_is_told_by_its_name():
         )
 
 
+@pytest.mark.parametrize("row", [row for row in KNOWLEDGE.signers if row.issuing_key], ids=lambda row: row.id)
+def test_a_renewal_by_the_authority_of_the_list_is_told_as_such(row):
+    one = leaf("2", organisation=row.organisation).model_copy(update={"organisation_id": row.organisation_id})
+    file = facts(one)
+    above = file.signer.chain[1].model_copy(update={"spki_sha256": row.issuing_key})
+    signed = file.model_copy(update={"signer": file.signer.model_copy(update={"chain": (one, above)})})
+    found = signed_by(signed, profile="")
+    assert (found.name, found.profile, found.known_by) == ("same_authority", row.vendor, "known_list")
+
+
 def test_a_name_of_the_list_on_another_key_is_held_against_nobody_once_the_list_is_stale():
     row = known_signer("google")
     start, end = row.not_before + dt.timedelta(days=1), row.not_after - dt.timedelta(days=1)

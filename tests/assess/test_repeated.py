@@ -35,6 +35,7 @@ def run(*answers: tuple[dict[str, Any], dict[str, Any]], charged: tuple[int, ...
 
 
 FRESH = {**BODY, "messages": [{"role": "user", "content": "another"}]}
+LAST = {**BODY, "messages": [{"role": "user", "content": "a third"}]}
 STORED = ((BODY, said("msg_1")), (BODY, said("msg_1")), (FRESH, said("msg_2")))
 
 
@@ -42,6 +43,7 @@ def test_the_same_id_and_text_is_a_stored_answer() -> None:
     hit = only(assess_repeated(run(*STORED), KNOWLEDGE))
     assert (hit.code, hit.severity, hit.outcome) == ("integrity.response_replayed", "info", "match")
     assert hit.params == {"n": 1, "of": 1, "charged": 0}
+    assert (hit.confidence, hit.basis) == ("supporting", "recorded")
     assert hit.exchanges == ("X0001", "X0002")
     assert not hit.accusation
 
@@ -62,8 +64,18 @@ def test_a_stored_answer_that_was_charged_is_held_against_it() -> None:
         ((BODY, said("msg_1")), (FRESH, said("msg_2"))),
         ((BODY, said("msg_1")), (BODY, said("msg_1")), (FRESH, said("msg_1"))),
         ((BODY, {**said("msg_1"), "id": None}), (BODY, {**said("msg_1"), "id": None})),
+        ((BODY, {**said("msg_1"), "id": 7}), (BODY, {**said("msg_1"), "id": 7})),
+        (*STORED, (LAST, said("msg_2"))),
     ],
-    ids=["a new id", "a new text", "no repeat", "an id of everybody's", "no id"],
+    ids=[
+        "a new id",
+        "a new text",
+        "no repeat",
+        "an id of everybody's",
+        "no id",
+        "no text for an id",
+        "an id of two requests beside it",
+    ],
 )
 def test_silent(answers: tuple[tuple[dict[str, Any], dict[str, Any]], ...]) -> None:
     assert assess_repeated(run(*answers, charged=(1, 2, 3)), KNOWLEDGE) == []

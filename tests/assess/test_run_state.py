@@ -212,7 +212,16 @@ def dated(number: int, ahead_s: float, elapsed_ms: int = 0) -> Exchange:
 def test_clocks_that_differ_by_more_than_two_minutes(ahead, said):
     found = judged(dated(1, ahead), dated(2, ahead), dated(3, ahead))
     assert [f.params for f in found] == ([{"seconds": said}] if said else [])
+    assert [f.exchanges for f in found] == ([("X0001", "X0002", "X0003")] if said else [])
     assert codes(found) == (["run.clock_skew"] if said else [])
+
+
+def test_the_time_that_an_answer_took_is_no_skew_and_three_of_them_are_named():
+    """To the millisecond: a date of whole seconds, less what the answer took."""
+    assert only(judged(dated(1, 1121, elapsed_ms=1_000_000))).params == {"seconds": 121}
+    assert judged(dated(1, 1120, elapsed_ms=1_000_000)) == []
+    many = judged(*(dated(n, 300) for n in range(1, 6)), n=6)
+    assert only(many).exchanges == ("X0001", "X0002", "X0003")
 
 
 def test_one_odd_date_is_no_skew_and_waiting_is_no_skew_either():

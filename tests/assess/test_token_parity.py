@@ -571,3 +571,59 @@ def test_streams_of_another_tokenizer_are_known_to_whoever_has_a_second_sign(sur
     one = [Text(t.official, t.surplus, "ascii") for t in twelve()]
     assert streams_below(streamed(one, surplus)) == (), "one script may be an estimate's grain"
     assert streams_below(run.model_copy(update={"plan": None})) == ()
+
+
+def test_recorded_use_shows_patterns_and_a_difference_without_one_accuses_nobody():
+    """Ordinary use was not made to be measured; a constant shows in it all the same."""
+
+    def recorded(texts):
+        run = parity_run(texts)
+        return run.model_copy(update={"target": run.target.model_copy(update={"recorded": "har"})})
+
+    constant = only(assess_token_parity(recorded(twelve(508)), KNOWLEDGE))
+    assert (constant.code, constant.severity, constant.confidence) == ("tokens.constant_surplus", "high", "strong")
+    uneven = [Text(t.official, 50 + 37 * n % 400, t.script, t.system) for n, t in enumerate(twelve())]
+    loose = only(assess_token_parity(recorded(uneven), KNOWLEDGE))
+    assert (loose.code, loose.outcome, loose.severity, loose.confidence) == (
+        "tokens.variable_surplus", "inconclusive", "info", "supporting",
+    )  # fmt: skip
+    assert only(judged(uneven)).severity == "medium"
+
+
+def test_the_recorded_month_is_near_enough_for_a_count():
+    def apart(days, **more):
+        run = parity_run(twelve(508))
+        late = [
+            e.model_copy(update={"sent_at": e.sent_at + dt.timedelta(days=days)}) if e.side == "official" else e
+            for e in run.exchanges
+        ]
+        target = run.target.model_copy(update={"recorded": "har"})
+        return only(assess_token_parity(run.model_copy(update={"exchanges": tuple(late), "target": target}), KNOWLEDGE))
+
+    assert apart(29).code == "tokens.constant_surplus"
+    assert apart(31).params["reason"] == "control_too_old"
+
+
+def test_a_surplus_that_follows_the_client_s_name():
+    run = parity_run([Text(t.official, 508 * (n % 2), t.script) for n, t in enumerate(twelve())])
+    named = []
+    for exchange in run.exchanges:
+        agent = "b" if int(exchange.step.split(".")[-1][1:]) % 2 else "a"
+        headers = (("X-Other", "z"), ("User-Agent", agent))
+        named.append(exchange.model_copy(update={"request": exchange.request.model_copy(update={"headers": headers})}))
+    found = only(assess_token_parity(run.model_copy(update={"exchanges": tuple(named)}), KNOWLEDGE))
+    assert found.params["depends_on"] == "user_agent"
+    assert found.observed == {"user_agent=a": 0, "user_agent=b": 508}
+
+
+def test_an_answer_without_the_usual_parts_of_usage_is_no_other_tokenizer():
+    """A relay's own estimate is written without them; another tokenizer's count comes with all of them."""
+    for more, code in (({}, "tokens.inconclusive"), ({"cache_read_input_tokens": 0}, "tokens.tokenizer_differs")):
+        usual = {"cache_read_input_tokens": 0}
+        texts = [Text(t.official, -round(t.official / 3), t.script, t.system, usage=more) if n % 4 == 1
+                 else Text(t.official, 0, t.script, t.system, usage=usual) for n, t in enumerate(twelve())]  # fmt: skip
+        assert only(judged(texts)).code == code
+
+
+def test_the_published_sentence_names_its_sends():
+    assert only(assess_token_parity(baseline_run(508, 508, 508), KNOWLEDGE)).exchanges == ("X0001", "X0002", "X0003")
