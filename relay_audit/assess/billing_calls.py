@@ -140,7 +140,5 @@ def hours(calls: Iterable[Call]) -> str:
     times = [call.exchange.sent_at for call in calls]
     if not times:
         return ""
-    start = min(times).replace(minute=0, second=0, microsecond=0)
-    end = max(times).replace(minute=0, second=0, microsecond=0) + dt.timedelta(hours=1)
-    ahead = dt.timedelta(hours=8)
-    return f"{start:%H:%M}-{end:%H:%M} UTC ({start + ahead:%H:%M}-{end + ahead:%H:%M} UTC+8)"
+    start, end, ahead = min(times), max(times) + dt.timedelta(hours=1), dt.timedelta(hours=8)
+    return f"{start:%H}:00-{end:%H}:00 UTC ({start + ahead:%H}:00-{end + ahead:%H}:00 UTC+8)"

@@ -7,12 +7,15 @@ from typing import Any
 
 import pytest
 
+from relay_audit.assess.billing_tiers import judge_tiers
 from relay_audit.assess.tiers import assess_tiers, tier_table
 from relay_audit.books import BalanceReading, LogReading, LogRow
 from relay_audit.evidence import Evidence
 from relay_audit.finding import Finding
 from relay_audit.media_facts import MediaFacts, MediaReading
-from relay_audit.tiers import TierRecord
+from relay_audit.quote import Line, Quote, StepPrice
+from relay_audit.target import VideoTier
+from relay_audit.tiers import Movement, TierRecord, TierTable
 from relay_audit.video import TaskSpec, VideoOrder
 from tests.assess.evidence_builders import KNOWLEDGE, answered, at, codes, lost, only, run_of, step_named
 
@@ -233,3 +236,152 @@ def test_a_refund_within_the_time_of_its_job_is_prompt(after, late):
 
 def test_a_film_that_came_owes_nobody_a_refund():
     assert codes(judged(row(100_000), ended=DONE, media=delivered())) == ["billing.tiers_measured"]
+
+
+# One tier by itself
+
+
+def moved(kind: str, amount: str, after: float = 0) -> Movement:
+    return Movement(at=at(after), amount=Decimal(amount), kind=kind)
+
+
+@pytest.mark.parametrize(
+    ("state", "moves", "told"),
+    [
+        ("failed", (moved("charge", "0.5"),), ("billing.refund_missing", "medium",
+         {"n": 1, "charged": "0.5", "refunded": "0", "difference": "0.5", "waited_s": None})),
+        ("failed", (moved("charge", "0.5"), moved("refund", "0.2", 9000)), ("billing.refund_missing", "medium",
+         {"n": 1, "charged": "0.5", "refunded": "0.2", "difference": "0.3", "waited_s": None})),
+        ("failed", (moved("charge", "0.5"), moved("refund", "0.5", 10)), None),
+        ("failed", (moved("charge", "0.5"), moved("refund", "0.5", 11)), ("billing.refund_late", "low",
+         {"n": 1, "refunded": "0.5", "delay_s": 11})),
+        ("failed", (moved("charge", "0.5"), moved("refund", "0.5", 1800)), ("billing.refund_late", "low",
+         {"n": 1, "refunded": "0.5", "delay_s": 1800})),
+        ("failed", (moved("charge", "0.5"), moved("refund", "0.5", 1801)), ("billing.refund_late", "medium",
+         {"n": 1, "refunded": "0.5", "delay_s": 1801})),
+        ("failed", (), None),
+        ("refused", (), ("billing.tier_refused", "medium", {"tier": "480p, 5 s", "charged": "0", "refunded": "0", "difference": "0"})),
+        ("not_fetched", (moved("charge", "0.5"),), None),
+        ("delivered", (moved("charge", "0.5"),), None),
+    ],
+)  # fmt: skip
+def test_one_tier_is_judged_by_its_own_movements(state, moves, told):
+    one = TierRecord(tier=VideoTier(resolution="480p", seconds=5), state=state, advertised=True, movements=moves,
+                     exchanges=("X0001", "X0002"))  # fmt: skip
+    made = judge_tiers(TierTable(records=(one,)))
+    if told is None:
+        assert made == []
+        return
+    found = only(made)
+    assert (found.code, found.severity, found.params) == told
+    assert (found.outcome, found.confidence, found.basis, found.exchanges) == (
+        "mismatch", "strong", "relay_word", ("X0001", "X0002"),
+    )  # fmt: skip
+
+
+# The table's own figures
+
+
+def quoted(*prices: tuple[str, str], later: tuple[tuple[str, str], ...] = ()) -> Quote:
+    def step(name: str, price: str) -> StepPrice:
+        worth = Decimal(price)
+        return StepPrice(step=name, input_tokens=0, expected=worth, at_most=worth, hold=worth)
+
+    line = Line(
+        id="l",
+        probe="p",
+        side="relay",
+        count=1,
+        unit_price=None,
+        expected=Decimal(1),
+        at_most=Decimal(1),
+        hold=Decimal(1),
+    )
+    return Quote(plan_digest="d", seed=1, lines=(line,), steps=tuple(step(*p) for p in prices), issued_at=at(0), expires_at=at(9),
+                 counted=False, needs_explicit_ceiling=False, later_steps=tuple(step(*p) for p in later))  # fmt: skip
+
+
+@pytest.mark.parametrize("ordered", [True, False])
+@pytest.mark.parametrize(
+    ("quote", "price"),
+    [
+        (quoted(("other", "9"), ("film", "0.3")), "0.3"),
+        (quoted(("other", "9"), later=(("film", "0.4"),)), "0.4"),
+        (quoted(("other", "9")), None),
+        (None, None),
+    ],
+)
+def test_a_tier_is_quoted_by_its_own_step_also_where_it_was_not_ordered(quote, price, ordered):
+    made = tier_table(run(ordered=ordered).model_copy(update={"quote": quote}), KNOWLEDGE).records
+    assert only(list(made)).quoted == (None if price is None else Decimal(price))
+
+
+def test_the_quote_stands_in_the_tables_figures():
+    whole = run(row(100_000), ended=DONE, media=delivered()).model_copy(update={"quote": quoted(("film", "0.3"))})
+    assert only(assess_tiers(whole, KNOWLEDGE)).observed["480p_5s"]["quoted"] == "0.3"
+
+
+def test_a_tier_without_books_has_dashes_and_no_figures_beside_one_that_has():
+    whole = run(row(100_000), ended=DONE, media=delivered())
+    other = whole.plan.steps[0].model_copy(
+        update={"id": "next", "order": VideoOrder(resolution="240p", seconds=8, task=ROUTE)}
+    )
+    both = whole.model_copy(update={"plan": whole.plan.model_copy(update={"steps": (*whole.plan.steps, other)})})
+    found = only(assess_tiers(both, KNOWLEDGE))
+    assert found.params == {"n": 1, "table": ["480p 5 s: 0.2 / 0 / 0.2 / ×0.970", "240p 8 s: – / –"]}
+    assert found.observed["240p_8s"] == {
+        "state": "not_ordered", "quoted": None, "charged": None, "refunded": None, "net": None, "official": None, "ratio": None,
+    }  # fmt: skip
+
+
+def test_a_price_for_any_size_stands_in_for_a_tier_that_is_not_listed():
+    listed = KNOWLEDGE.video_price_of(FILM, at(0).date())
+    assert listed is not None
+    flat = listed.model_copy(update={"per_second": {"any": Decimal("0.1")}})
+    knowing = KNOWLEDGE.model_copy(
+        update={"video_prices": tuple(flat if row == listed else row for row in KNOWLEDGE.video_prices)}
+    )
+    assert only(list(tier_table(run(), knowing).records)).official == Decimal("0.5")
+    past = flat.model_copy(update={"valid_to": at(-86400).date()})
+    knowing = KNOWLEDGE.model_copy(update={"video_prices": (past,)})
+    assert only(list(tier_table(run(), knowing).records)).official is None, "a price of another day"
+    strange = run()
+    strange = strange.model_copy(update={"target": strange.target.model_copy(update={"official_model": "unheard-of"})})
+    assert only(list(tier_table(strange, KNOWLEDGE).records)).official is None
+
+
+def test_a_run_without_a_plan_has_no_tiers():
+    assert tier_table(run().model_copy(update={"plan": None}), KNOWLEDGE).records == ()
+
+
+def test_a_movement_names_the_order_it_belongs_to():
+    assert [m.exchange for m in record(row(100)).movements] == ["X0001"]
+
+
+def test_a_tier_is_named_in_a_list_in_any_script():
+    named = {"data": [{"model_name": FILM, "note": "支持480P"}]}
+    assert record(pricing=named).advertised is True
+
+
+def test_a_task_that_is_still_waiting_has_not_ended():
+    assert record(row(100), ended={"id": "task_1", "status": "queued"}).ended_at is None
+
+
+def test_a_charge_that_nobody_offered_names_its_exchanges():
+    made = judged(row(100_000), **REFUSED)
+    assert next(f for f in made if f.code == "billing.tier_refused").exchanges == ("X0001",)
+
+
+def test_a_refund_is_waited_for_from_the_end_of_the_task_to_the_last_look():
+    whole = run(row(100_000), ended=broke(), ended_at=60, read_at=50)
+    found = next(f for f in assess_tiers(whole, KNOWLEDGE) if f.code.startswith("billing.refund"))
+    assert (found.code, found.params["waited_s"], found.params["reason"]) == (
+        "billing.refund_open",
+        0,
+        "refund_may_come",
+    )
+    unread = whole.model_copy(
+        update={"log": tuple(reading.model_copy(update={"state": "limited"}) for reading in whole.log)}
+    )
+    waited = [f.params["waited_s"] for f in assess_tiers(unread, KNOWLEDGE) if f.code.startswith("billing.refund")]
+    assert waited in ([0], [])
