@@ -101,6 +101,21 @@ def test_a_fixed_price_per_call_is_the_whole_price():
     assert row.expected == row.at_most == row.hold == Decimal("0.000001")
 
 
+def test_a_refusal_at_a_fixed_price_is_expected_to_cost_nothing_and_may_cost_all_of_it():
+    row = priced(sent("s", refusal=True), unit(per_call="0.05"))
+    assert (row.expected, row.at_most, row.hold) == (ZERO, Decimal("0.05"), Decimal("0.05"))
+
+
+def test_the_vendors_own_side_gets_no_room_for_a_hidden_prompt():
+    row = priced(sent("s", side="official"), counted=40)
+    assert row.at_most == Decimal("0.00112")  # (40 + 200) × 4 + 16 × 10
+
+
+def test_a_limit_of_nothing_in_a_body_is_none():
+    body = {"max_tokens": 0, "max_output_tokens": 1}
+    assert priced(sent("s", body=body), counted=40).at_most == Decimal("0.04017")  # 10,040 × 4 + 1 × 10
+
+
 def test_a_step_without_a_bound_has_no_price():
     with pytest.raises(ValueError, match="no bound"):
         priced(sent("s").model_copy(update={"bound": None}))
@@ -226,8 +241,9 @@ def test_the_two_sides_are_priced_apart():
 
 
 def test_without_a_price_nothing_can_be_approved():
-    with pytest.raises(ApprovalRefused, match="no price is known"):
+    with pytest.raises(ApprovalRefused, match="no price is known") as refused:
         make_quote(plan_of([sent("s")]), Prices(relay=None), {}, NOW)
+    assert refused.value.next_step == "give one in a price file: --prices FILE (see README, “Prices”); nothing was sent"
     official = sent("s").model_copy(update={"side": "official"})
     with pytest.raises(ApprovalRefused, match="official side"):
         make_quote(plan_of([official]), Prices(relay=unit()), {}, NOW)
@@ -341,7 +357,8 @@ def test_another_digest_is_refused_and_the_current_one_named():
         with pytest.raises(ApprovalRefused) as refused:
             approve(quote, quote_digest=wrong)
         assert refused.value.details == {"current_digest": quote.digest}
-        assert quote.digest in refused.value.next_step
+        assert str(refused.value) == "this digest is not the current quote's"
+        assert refused.value.next_step == f"the current quote is {quote.digest}; look at it again before approving"
 
 
 def test_a_ceiling_below_the_at_most_is_refused():
@@ -349,13 +366,17 @@ def test_a_ceiling_below_the_at_most_is_refused():
     with pytest.raises(ApprovalRefused, match="below") as refused:
         approve(quote, ceiling=quote.at_most - Decimal("0.000001"))
     assert Decimal(refused.value.details["quoted_at_most"]) == quote.at_most
+    assert refused.value.next_step == (
+        "approve at least the at-most, or make the plan smaller (--checks, --profile quick)"
+    )
     assert approve(quote, ceiling=quote.at_most).ceiling == quote.at_most
 
 
 def test_an_expired_quote_is_refused():
     quote = quote_of(sent("s"))
-    with pytest.raises(ApprovalRefused, match="expired"):
+    with pytest.raises(ApprovalRefused, match=r"^the quote has expired$") as refused:
         approve(quote, at=quote.expires_at)
+    assert refused.value.next_step == "run again for a fresh quote; nothing was spent"
     assert approve(quote, at=quote.expires_at - dt.timedelta(microseconds=1))
 
 

@@ -7,11 +7,13 @@ from typing import Any
 
 import pytest
 
-from relay_audit.assess.billing_totals import running_totals
-from relay_audit.books import BalanceReading, LogReading, RateReading, Totals
+from relay_audit.assess.billing_calls import bill_of
+from relay_audit.assess.billing_totals import dollar_rows, running_totals
+from relay_audit.books import BalanceReading, LogReading, LogRow, RateReading, SiteFacts, Totals
 from relay_audit.evidence import Evidence
 from relay_audit.finding import Finding
 from relay_audit.target import Claim
+from tests.assess import test_billing_parts as parts
 from tests.assess.evidence_builders import KNOWLEDGE, answered, at, lost, only, run_of, step_named
 
 LISTED = Decimal("0.000228")
@@ -241,3 +243,101 @@ def test_a_claim_may_mean_the_vendors_list_or_the_softwares():
     assert only(judged(BEFORE, cheap_list, ratio="0.3")).code == "billing.matches", (
         "0.5 of its own list, 0.25 of the vendor's"
     )
+
+
+@pytest.mark.parametrize("times", ["0.255", "0.25"])
+def test_two_per_cent_above_the_claim_are_the_totals_digits(times):
+    assert only(judged(BEFORE, moved(times=times), ratio="0.25")).code == "billing.matches"
+
+
+def test_an_accusation_names_both_looks_and_every_call():
+    for how in ({"ratio": "0.25"}, {"rates": (rate("0.2"), rate("0.2", number=2))}):
+        assert only(judged(BEFORE, moved(times="0.3"), **how)).exchanges == ("X0081", "X0001", "X0002", "X0003")
+
+
+def test_the_first_and_the_last_of_several_looks_are_the_span():
+    halfway = moved(1)
+    found = only(judged(BEFORE, halfway, moved(), ratio="0.25"))
+    assert (found.exchanges[0], found.params["charged_ratio"]) == ("X0082", "0.3")
+    assert only(judged(BEFORE, moved(2), moved(1))).params == {"n": 2, "of": 3, "waited_s": 117}
+    assert only(judged(BEFORE, moved(1), moved(2))).params["n"] == 1
+
+
+def test_a_refusal_and_an_answer_without_a_usage_are_no_request_of_the_totals():
+    whole = run(BEFORE, moved(1), answers=3)
+    first, second, third = whole.exchanges
+    refused = answered(2, "s2", {"error": {"message": "no"}, "usage": {"input_tokens": 1}}, moment=at(2), status=400)
+    silent = answered(3, "s3", {"content": []}, moment=at(3))
+    assert second.id == refused.id
+    assert third.id == silent.id
+    some = whole.model_copy(update={"exchanges": (first, refused, silent)})
+    assert only(running_totals(some, KNOWLEDGE)).params["n"] == 1
+
+
+def test_a_wait_for_totals_is_never_negative():
+    whole = run(BEFORE, moved(1))
+    early = whole.model_copy(
+        update={"balance": tuple(reading.model_copy(update={"at": at(0)}) for reading in whole.balance)}
+    )
+    assert only(running_totals(early, KNOWLEDGE)).params["waited_s"] == 0
+
+
+# Rows in dollars, without a list of their own
+
+
+def dollar(n: int, amount: str, **more: Any) -> LogRow:
+    return parts.row(n, other={}, group="").model_copy(update={"quota": None, "amount": Decimal(amount), **more})
+
+
+def even(*rows: LogRow, claim: str | None = None, rates: tuple[RateReading, ...] = (), official: str | None = None,
+         exchanges: Any = None) -> list[Finding]:  # fmt: skip
+    sent = exchanges or [parts.sent(n) for n in (1, 2, 3)]
+    bought = Claim(channel="anthropic", ratio=Decimal(claim) if claim else None)
+    made = parts.run(sent, parts.books(*rows), site=SiteFacts(software="sub2api"), rates=rates, claim=bought)
+    if official:
+        made = made.model_copy(update={"target": made.target.model_copy(update={"official_model": official})})
+    bill = bill_of(made)
+    assert bill is not None
+    return dollar_rows(made, KNOWLEDGE, bill)
+
+
+def test_rows_at_one_multiple_of_the_list_match_and_say_which():
+    found = only(even(dollar(1, "0.000038"), dollar(2, "0.00003838"), dollar(3, "0.00003876"), claim="0.5"))
+    assert (found.code, found.outcome, found.confidence, found.basis) == (
+        "billing.matches", "match", "supporting", "relay_word",
+    )  # fmt: skip
+    assert found.params == {
+        "n": 3, "charged": "0.00011514", "not_judged": 0, "facts": ["group_ratio"], "claimed": "0.5", "published": None,
+        "charged_ratio": "0.505",
+    }  # fmt: skip
+    assert found.exchanges == ("X0001", "X0002", "X0003")
+
+
+CACHED = parts.said(cache_read_input_tokens=1000)
+
+
+@pytest.mark.parametrize(
+    ("rows", "how", "n"),
+    [
+        ((dollar(1, "0.000076"), dollar(2, "0.00007752")), {}, 2),  # two per cent apart
+        ((dollar(1, "0.000076"), dollar(2, "0.00007753")), {}, 0),
+        ((dollar(1, "0.00007752"),), {}, 1),  # two per cent above the list itself
+        ((dollar(1, "0.00007753"),), {}, 0),
+        ((dollar(1, "0.00015504"),), {"claim": "2"}, 1),
+        ((dollar(1, "0.00015505"),), {"claim": "2"}, 0),
+        ((dollar(1, "0.00015504"),), {"rates": (rate(None), rate("2"), rate("1"))}, 1),
+        ((dollar(1, "0.00015505"),), {"rates": (rate("2"),)}, 0),
+        ((dollar(1, "0.000076"),), {"claim": "0.5"}, 1),  # no more than the list itself
+        ((dollar(1, "0.000076"),), {"rates": (rate("0.5"),)}, 1),
+        ((dollar(1, "0.000076"), dollar(2, "0")), {}, 1),  # a call that cost nothing
+        ((dollar(1, "0"),), {}, 0),
+        ((dollar(1, "0.000076"),), {"official": "unheard-of"}, 0),
+        ((dollar(1, "0.000076"), parts.row(2)), {}, 0),  # books in units
+        ((dollar(1, "0.000076"), dollar(2, "0.5")), {"exchanges": [parts.sent(1), parts.sent(2, CACHED)]}, 1),
+        ((dollar(1, "0.000076"), dollar(2, "0.5")), {"exchanges": [parts.sent(1), parts.sent(2, {"content": []})]}, 1),
+    ],
+)  # fmt: skip
+def test_up_to_where_one_multiple_is_a_match(rows, how, n):
+    made = even(*rows, **how)
+    assert [f.params["n"] for f in made] == ([n] if n else [])
+    assert [f.params["not_judged"] for f in made] == ([len(rows) - n] if n else [])
