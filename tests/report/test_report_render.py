@@ -11,7 +11,9 @@ from html.parser import HTMLParser
 import pytest
 from jinja2 import DictLoader, Environment
 
+from relay_audit.codes import CODES
 from relay_audit.finding import Coverage, Finding
+from relay_audit.report.catalogue import Catalogue
 from relay_audit.report.compiled import kept_beside
 from relay_audit.report.render import Audience, render
 from relay_audit.report.untrusted import show
@@ -117,6 +119,20 @@ def test_vendor_page_has_sentence_four_cards_and_the_finding_side_by_side() -> N
         "$1.016",
     ):
         assert must in flat, must
+
+
+@pytest.mark.parametrize("lang", LANGS)
+def test_where_a_second_hop_shows_every_difference_says_that_its_cause_may_lie_upstream(lang: Lang) -> None:
+    run = samples.evidence()
+    hop = samples.finding(
+        "channel.chained_relay", {n: samples.SAMPLE_VALUES[n] for n in CODES["channel.chained_relay"].params}
+    )
+    alone = samples.surplus_findings(run)
+    told = Catalogue.load(lang).text("finding_part.upstream")
+    assert told not in plain(page(run, alone, lang=lang))
+    found = samples.number((*alone, hop))
+    above = [f for f in found if f.above_info]
+    assert plain(page(run, found, lang=lang)).count(told) == len(above) >= 1
 
 
 def test_the_curl_holds_the_literal_body_and_no_key() -> None:
