@@ -58,6 +58,8 @@ class Runner:
         self.early = EarlyLook(recorder, settlement)
         self.allowance = allowance
         self.films = films
+        self._relay_moved = asyncio.Event()
+        """Something came back from the relay, or nothing will any more."""
 
     async def run(self, approval: Approval) -> None:
         """Sends what is left of the plan within the approval and completes the run."""
@@ -110,7 +112,9 @@ class Runner:
 
     async def _both_lanes(self, approval: Approval) -> str:
         """What breaks in one lane is raised when the other has ended: a paid request in flight is not abandoned."""
-        lanes = (self._official_lane(approval), self._films(approval) or self._relay(approval))
+        relay_lane = asyncio.ensure_future(self._films(approval) or self._relay(approval))
+        relay_lane.add_done_callback(lambda _: self._relay_moved.set())
+        lanes = (self._official_lane(approval, relay_lane), relay_lane)
         control, relay = await asyncio.gather(*lanes, return_exceptions=True)
         for ended in (relay, control):
             if isinstance(ended, BaseException):
@@ -125,8 +129,9 @@ class Runner:
         decide = partial(self._decide, approval=approval)
         return FilmLane(self.recorder, self.settlement, self.films, decide, self._send).go()
 
-    async def _official_lane(self, approval: Approval) -> None:
-        """Free controls first, then the legal bodies that may charge on the official side, within the same approval."""
+    async def _official_lane(self, approval: Approval, relay_lane: asyncio.Future[str]) -> None:
+        """Free controls first, then the legal bodies that may charge on the official side, within the same approval; then
+        each control once more after its sending: a relay may take an hour, and a control is good for minutes."""
         await self._official("before")
         tried = self.recorder.history.sent_steps()
         while self.sides.official and not self._wish() and (left := self._unsent("official", tried)):
@@ -134,6 +139,10 @@ class Runner:
             tried.add(step.id)
             if self._decide(step, approval).go:
                 await self._send_as(step, auth_trial=False)
+        while not relay_lane.done():
+            await self._relay_moved.wait()
+            self._relay_moved.clear()
+            await self._official("after")
 
     def _unsent(self, side: Side, tried: set[str]) -> list[Step]:
         """What is left of the plan as it is now, in order."""
@@ -141,14 +150,19 @@ class Runner:
         return [step for step in plan.chargeable(side) if step.id not in tried] if plan else []
 
     async def _official(self, when: str) -> None:
+        """The free controls that are open: all of them before, and afterwards those of what was sent by now."""
         history = self.recorder.history
+        sent = history.sent_steps()
         done = {e.step for e in history.exchanges.values()}
         free = [s for s in history.plan.steps if s.side == "official" and s.cost == "free"] if history.plan else []
         answered = {e.step for e in history.exchanges.values() if e.side == "official" and e.status == 200}
         asked = [
             (step, step.id)
             for step in free
-            if step.when == when and step.id not in done and f"mirror.before.{step.mirrors}" not in answered
+            if step.when == when
+            and step.id not in done
+            and f"mirror.before.{step.mirrors}" not in answered
+            and (when == "before" or (step.counts or step.mirrors) in sent)
         ]
         await ask_officials(self.recorder, self.sides, asked)
 
@@ -247,6 +261,7 @@ class Runner:
         status = await self._send_as(step, auth_trial=trial)
         if trial and status == 401 and self._other_style():
             await self._send_as(step, auth_trial=False)
+        self._relay_moved.set()
         await self.settlement.follow()
 
     async def _send_as(self, step: Step, *, auth_trial: bool) -> int | None:

@@ -28,7 +28,6 @@ from relay_audit import disk, filing, store, transport
 from relay_audit.audit import load_library
 from relay_audit.cli.main import main
 from relay_audit.report.catalogue import Catalogue
-from relay_audit.runner import Runner
 from relay_audit.settlement import Settlement
 from relay_audit.store import Store
 
@@ -138,7 +137,7 @@ def _wrap_transport(fate: Fate) -> None:
 
 
 def _wrap_phases(fate: Fate) -> None:
-    before, after, official = Settlement.before, Settlement.after, Runner._official
+    before, after = Settlement.before, Settlement.after
 
     async def reading_before(self: Settlement) -> None:
         await before(self)
@@ -148,11 +147,7 @@ def _wrap_phases(fate: Fate) -> None:
         fate.phase = "closing"
         await after(self)
 
-    async def controlling(self: Runner, when: str) -> None:
-        fate.phase = "closing" if when == "after" else fate.phase
-        await official(self, when)
-
-    Settlement.before, Settlement.after, Runner._official = reading_before, reading_after, controlling  # type: ignore[method-assign]
+    Settlement.before, Settlement.after = reading_before, reading_after  # type: ignore[method-assign]
 
 
 def _around(fate: Fate, name: str, work: Callable[..., Any]) -> Callable[..., Any]:
