@@ -57,8 +57,10 @@ def _agreement(
     against: Verdict,
     found: list[Finding],
 ) -> list[Finding]:
-    """Said only where every judged row comes out and nothing of weight speaks against the bill."""
-    if any((f.outcome == "mismatch" and f.above_info) or f.code == "billing.undercharged" for f in found):
+    """Said only where every judged row comes out and nothing of weight speaks against the bill. What marks for the cache
+    do is no matter of the rows: they may follow to the unit from a usage without any cache."""
+    said = [f for f in found if f.code != "billing.cache_not_honoured"]
+    if any((f.outcome == "mismatch" and f.above_info) or f.code == "billing.undercharged" for f in said):
         return []
     if not done:
         return dollar_rows(evidence, knowledge, bill)

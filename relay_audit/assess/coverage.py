@@ -75,7 +75,7 @@ DECIDED = frozenset({
     "billing.ratio_differs_from_claim", "billing.group_differs_from_claim", "billing.duplicate_charge", "billing.error_charged",
     "billing.empty_reply_charged",
     "billing.incomplete_charged", "billing.hold_not_released", "billing.refund_missing", "billing.cache_misbilled",
-    "billing.tiers_measured",
+    "billing.tiers_measured", "billing.usage_endpoint_unreliable",
 })  # fmt: skip
 """Findings that rest on rows which were computed or read: then check 6 had its say."""
 

@@ -88,6 +88,8 @@ def varying(samples: list[Sample], basis: Basis) -> list[Finding]:
         return [slight]
     if (other := _other_tokenizer(samples, basis)) is not None:
         return [other]
+    if _without_system(samples):
+        return [_open(samples, basis, "system_not_counted", "system")]
     low, high = range_of(samples)
     if max(abs(low), abs(high)) <= NOISE:
         offset, unseen = int(median(s.surplus for s in samples)), percent(unseen_share(len(samples)))
@@ -175,8 +177,8 @@ def _other_tokenizer(samples: list[Sample], basis: Basis) -> Finding | None:
         return None
     if any(s.surplus > 0 for s in between):
         return None
-    if {s.factor("system") for s in off} == {"True"} and "True" not in {s.factor("system") for s in exact}:
-        return None  # the system prompt did not arrive, or is not billed: the same tokenizer counts the rest
+    if _without_system(samples):
+        return None  # the same tokenizer counts the rest
     if not frozenset.union(*(s.shape for s in exact)) <= frozenset.intersection(*(s.shape for s in off)):
         return None
     ratios = {
@@ -186,6 +188,20 @@ def _other_tokenizer(samples: list[Sample], basis: Basis) -> Finding | None:
     return finding("tokens.tokenizer_differs", {"n": len(off), "slopes": printed}, exchanges=ids_of(off), basis=basis,
                    confidence="strong", expected={"slope": "1.00"},
                    observed={**printed, "answers": f"{len(off)} of {len(samples)}"})  # fmt: skip
+
+
+def _without_system(samples: list[Sample]) -> bool:
+    """Every text with a system prompt below its count and every other at it: the prompt did not arrive, or is not billed."""
+    under = [s.surplus for s in samples if s.factor("system") == "True"]
+    rest = [abs(s.surplus) for s in samples if s.factor("system") != "True"]
+    return min(len(under), len(rest)) >= ENOUGH and max(under) < -SPREAD and max(rest) <= SPREAD
+
+
+def _open(samples: list[Sample], basis: Basis, reason: str, depends_on: str) -> Finding:
+    low, high = range_of(samples)
+    params = {"n": len(samples), "low": low, "high": high, "depends_on": depends_on, "reason": reason}
+    return finding("tokens.inconclusive", params, exchanges=ids_of(samples), basis=basis, confidence="weak",
+                   observed={"low": low, "high": high})  # fmt: skip
 
 
 def _rounded_up(samples: list[Sample], basis: Basis) -> Finding | None:

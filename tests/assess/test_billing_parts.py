@@ -196,6 +196,16 @@ def test_a_least_charge_per_call_is_called_one():
         assert found(bill(*other), "billing.overcharged").params["cause"] == "arithmetic", other
 
 
+def test_marks_that_nobody_heeds_take_nothing_from_rows_that_come_out():
+    """The rows were read and follow from the answers: the check has run, whatever the cache did."""
+    evidence = run([sent(1), sent(2, {**said(), "id": "msg_y"})], books(row(1), row(2)))
+    steps = [
+        s.model_copy(update={"probe": "anthropic/cache_billing", "factors": {"ttl": "5m"}}) for s in evidence.plan.steps
+    ]
+    marked = evidence.model_copy(update={"plan": evidence.plan.model_copy(update={"steps": tuple(steps)})})
+    assert {"billing.matches", "billing.cache_not_honoured"} <= set(codes(assess_billing(marked, KNOWLEDGE)))
+
+
 def test_cached_tokens_that_were_confused_are_said_with_their_sign():
     read = said(cache_read_input_tokens=1000)
     hit = found(judged([sent(1, read)], row(1, 1038)), "billing.cache_misbilled")

@@ -527,7 +527,10 @@ def test_a_system_prompt_that_is_not_billed_is_no_other_tokenizer():
     texts = [Text(t.official, -9 if t.system else 0, t.script, t.system) for t in twelve()]
     assert (only(judged(texts)).code, only(judged(texts)).outcome) == ("tokens.variable_surplus", "inconclusive")
     dropped = [Text(t.official, -round(t.official * 0.3) if t.system else 0, t.script, t.system) for t in twelve()]
-    assert codes(judged(dropped)) == ["tokens.inconclusive"]
+    found = only(judged(dropped))
+    assert (found.code, found.params["reason"]) == ("tokens.inconclusive", "system_not_counted")
+    both = [Text(t.official, t.surplus - 9, t.script, t.system) for t in dropped]
+    assert "system_not_counted" not in {f.params.get("reason") for f in judged(both)}
 
 
 @pytest.mark.parametrize(("factor", "code"), [(1.03, "tokens.proportional_surplus"), (1.01, "tokens.match")])
