@@ -73,6 +73,7 @@ def runner(tmp_path: Path, served: Served) -> Any:
     return run
 
 
+@pytest.mark.deep
 def test_a_free_night_costs_nothing_and_says_what_it_looked_at(runner, served, tmp_path):
     before = len(served.arrivals)
     code, out, outputs, summary = runner(INPUT_WATCH="state/watch.json", INPUT_ALLOW_INCONCLUSIVE="true")

@@ -19,7 +19,7 @@ LIGHT = sample({name: SCENARIOS[name] for name in JUDGED})
 SEEDS_HERE, SEEDS_HTTP = 1, 2
 ENGINE = [1, 2, 6]
 ON_THE_WIRE = ("honest", "honest_flaky_25", "honest_log_late", "hidden_508", "bedrock_ids", "swapped_tokenizer")
-"""What goes over real HTTP in the light suite; everything does with the seeds."""
+"""What goes over real HTTP in the light and the deep suite; everything does with the seeds."""
 
 
 def seen_by(name: str, **only: object) -> dict[str, object]:
@@ -49,7 +49,7 @@ def test_each_scenario_gives_exactly_its_findings(name: str, official: bool, tmp
 
 
 @pytest.mark.parametrize(
-    "name", [pytest.param(n, marks=[pytest.mark.deep] * (n == "honest_log_late")) for n in ON_THE_WIRE]
+    "name", [pytest.param(n, marks=[pytest.mark.deep] * (n not in ("honest", "hidden_508"))) for n in ON_THE_WIRE]
 )
 def test_each_scenario_over_http(name: str, tmp_path: Path) -> None:
     with serve(name, seed=1, pace=0) as served:
@@ -99,10 +99,9 @@ def test_an_intermittent_prompt_is_caught(tmp_path: Path) -> None:
 SELDOM = ("hidden_one_in_20", "swapped_one_in_4", "older_tokenizer_one_in_10")
 
 
-@pytest.mark.parametrize(
-    "official", [pytest.param(True, id="with_key"), pytest.param(False, id="no_key", marks=pytest.mark.deep)]
-)
-@pytest.mark.parametrize("name", [SELDOM[0], *(pytest.param(name, marks=pytest.mark.deep) for name in SELDOM[1:])])
+@pytest.mark.deep
+@pytest.mark.parametrize("official", [pytest.param(True, id="with_key"), pytest.param(False, id="no_key")])
+@pytest.mark.parametrize("name", SELDOM)
 def test_what_strikes_seldom_is_found_or_bounded(name: str, official: bool, tmp_path: Path) -> None:
     """No match is said without the share that would not have been seen, and its sentence stands in the report's text."""
     for seed in range(3):
