@@ -28,7 +28,7 @@ from relay_audit.fingerprint import ROWS, Knowledge, Known
 from relay_audit.manifest import models as archive_models
 from relay_audit.pack import Pack
 from relay_audit.plan import combinations
-from relay_audit.probe import GENERATORS, VALUES, Probe
+from relay_audit.probe import GENERATORS, VALUES, Probe, RequestSpec
 from relay_audit.report_shape import ReportShape
 from relay_audit.resources import checkout
 from relay_audit.roads import all_roads, roads_markdown
@@ -214,8 +214,8 @@ def said_under_fields(model: type[BaseModel]) -> dict[str, str]:
 
 def _probe_lines(probe: Probe) -> list[str]:
     sent = [
-        f"{len(combinations(r)) * r.repeat} × `{r.method} {r.path}` ({r.id}: each at most {r.bound.input_tokens:,} "
-        f"input tokens above the count and {r.bound.output_tokens} output tokens)"
+        f"{len(r.cases) or len(combinations(r)) * r.repeat} × `{r.method} {r.path}` ({r.id}: each at most "
+        f"{r.bound.input_tokens:,} input tokens above the count and {r.bound.output_tokens} output tokens{_beside(r)})"
         for r in probe.requests
     ]
     applies = probe.applies
@@ -225,10 +225,19 @@ def _probe_lines(probe: Probe) -> list[str]:
         f"### `{probe.id}`", "",
         f"{probe.question.en}  ", probe.question.zh, "",
         f"- checks {', '.join(map(str, probe.checks))}; assessors {', '.join(probe.assess)}; {'; '.join(when)}",
-        f"- sent: {'; '.join(sent)}" + ("; each body counted by the vendor, before and after" if probe.paired else ""),
+        f"- sent: {'; '.join(sent)}",
         f"- why: {probe.motivation.en}  ", f"  {probe.motivation.zh}",
         f"- what it does not prove: {probe.caveat.en}  ", f"  {probe.caveat.zh}", "",
     ]  # fmt: skip
+
+
+def _beside(request: RequestSpec) -> str:
+    """What the vendor is asked of the same bodies."""
+    if request.counted:
+        return "; counted by the vendor before and after"
+    if not request.mirrored:
+        return ""
+    return "; sent to the vendor too" + (", what it refuses before and after" if request.cases else "")
 
 
 def _dated(knowledge: Knowledge, kind: str) -> list[tuple[str, ...]]:
