@@ -96,4 +96,4 @@ def _kinds(evidence: Evidence, rows: list[LogRow]) -> list[Finding]:
         return []
     params = {"claimed": claimed, "channel": clouds[0][1], "n": len(clouds), "of": len(named), "signals": ["relay_log"]}
     return [finding("channel.mismatch", params, exchanges=tuple(x for x, _ in clouds), severity="low",
-                    confidence="supporting", basis="relay_word")]  # fmt: skip
+                    basis="relay_word")]  # fmt: skip

@@ -166,7 +166,7 @@ def _matches(leaks: list[Leak], evidence: Evidence, knowledge: Knowledge) -> lis
         n = len(named) + len(signed)
         params |= {"n": n, "share_bound": percent(unseen_share(n))}
         return [
-            finding("model.matches", params, exchanges=(*named, *signed), confidence="supporting",
+            finding("model.matches", params, exchanges=(*named, *signed),
                     evidence_level="observed_pattern", basis="known_list", expected={"model": asked},
                     observed={"model": asked, "rules_kept": kept})
         ]  # fmt: skip

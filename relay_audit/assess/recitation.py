@@ -69,8 +69,7 @@ def assess_recitation(evidence: Evidence, _: Knowledge) -> list[Finding]:
         "about_tokens": estimated(best.text, evidence.pack),
         "untrusted_excerpt": best.text[:EXCERPT],
     }
-    return [finding("tokens.hidden_text_recited", params, exchanges=tuple(e.id for e, _ in told), basis="relay_word",
-                    confidence="supporting")]  # fmt: skip
+    return [finding("tokens.hidden_text_recited", params, exchanges=tuple(e.id for e, _ in told), basis="relay_word")]
 
 
 def beside_the_count(found: list[Finding]) -> list[Finding]:

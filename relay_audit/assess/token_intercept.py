@@ -141,7 +141,7 @@ def _judge(series: list[Series], frame: TokenFrame, evidence: Evidence) -> list[
     bound = max(frame.at_most + own.instruction for own in series)
     n = sum(len(own.points) for own in series)
     speak = partial(
-        finding, exchanges=tuple(p.exchange for p in _all(series)), basis=BASIS, confidence="supporting",
+        finding, exchanges=tuple(p.exchange for p in _all(series)), basis=BASIS,
         expected={"intercept": f"0 to {bound}"}, observed=_told(series),
     )  # fmt: skip
     doubled = all(own.intercept <= 2 * (frame.at_most + own.instruction) + NOISE for own in series)

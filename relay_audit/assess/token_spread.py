@@ -94,9 +94,7 @@ def varying(samples: list[Sample], basis: Basis) -> list[Finding]:
     if max(abs(low), abs(high)) <= NOISE:
         offset, unseen = int(median(s.surplus for s in samples)), percent(unseen_share(len(samples)))
         params = {"n": len(samples), "offset": offset, "low": low, "high": high, "share_bound": unseen}
-        return [
-            finding("tokens.template_noise", params, exchanges=ids_of(samples), basis=basis, confidence="supporting")
-        ]
+        return [finding("tokens.template_noise", params, exchanges=ids_of(samples), basis=basis)]
     return _sloped(samples, basis)
 
 

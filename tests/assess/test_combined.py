@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime as dt
 from typing import Any
 
 import pytest
@@ -149,6 +150,25 @@ def test_a_foreign_signature_over_usage_without_its_region_is_a_contradiction() 
     made = in_combination([doubt("X0001", "X0002")], run(BARE), KNOWLEDGE)
     assert [(f.code, f.severity, f.confidence) for f in made] == [("channel.signals_contradict", "medium", "strong")]
     assert made[0].params["pairs"] == [*PAIRS, "usage: no inference_geo"]
+
+
+def test_what_stands_beside_a_heavier_doubt_stays_what_it_is() -> None:
+    two = [COUNT, doubt("X0001", "X0002"), elsewhere("aws")]
+    made = in_combination(two, run(BARE), KNOWLEDGE)
+    assert [f.severity for f in made] == [COUNT.severity, "medium", "low"]
+    assert (made[0], made[2]) == (COUNT, two[2])
+
+
+def test_what_is_no_longer_known_of_the_region_makes_nothing_heavier() -> None:
+    """Nor does a model of which no region was ever known."""
+    own = KNOWLEDGE.model(MODEL)
+    assert own is not None
+    item, evidence = doubt("X0001", "X0002"), run(BARE)
+    old = own.model_copy(update={"observed": own.observed - dt.timedelta(days=own.term_days + 400)})
+    never = own.model_copy(update={"inference_geo": ""})
+    for model in (old, never):
+        known = KNOWLEDGE.model_copy(update={"models": (model,)})
+        assert in_combination([item], evidence, known) == [item]
 
 
 @pytest.mark.parametrize(
