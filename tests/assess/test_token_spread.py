@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from relay_audit.assess.token_spread import Sample, varying
+from relay_audit.assess.token_spread import COARSE, MIN_ROUNDED, Sample, varying
 from relay_audit.usage import Usage
 from tests.assess.evidence_builders import said, step_named
 
@@ -245,3 +245,38 @@ def test_a_surplus_without_a_pattern(samples, code, weight):
         "observed": {"low": low, "high": high},
         "params": {"n": 6, "low": low, "high": high, "depends_on": "", "reason": "unexplained_spread"},
     }  # fmt: skip
+
+
+def up(step: int, *sizes: int) -> list[Sample]:
+    """Texts of these sizes, each billed at the next multiple of `step`."""
+    return [sample(n, size, -(-size // step) * step - size) for n, size in enumerate(sizes)]
+
+
+EIGHT = (21, 33, 47, 58, 74, 81, 96, 109)
+
+
+def test_input_that_is_rounded_up_says_to_which_number():
+    samples = up(50, *EIGHT)
+    low, high = min(s.surplus for s in samples), max(s.surplus for s in samples)
+    assert told(samples) == {
+        "code": "tokens.variable_surplus", "outcome": "mismatch", "severity": "medium", "confidence": "strong",
+        "exchanges": ids(samples), "expected": {"offset": "0 to 8"}, "observed": {"low": low, "high": high, "step": 50},
+        "params": {"n": 8, "low": low, "high": high, "depends_on": "", "step": 50, "road": "rounded"},
+    }  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("samples", "rounded"),
+    [
+        (up(COARSE, *EIGHT), True),
+        (up(COARSE - 1, *EIGHT), False),
+        (up(50, *EIGHT[:MIN_ROUNDED]), True),
+        (up(50, *EIGHT[: MIN_ROUNDED - 1]), False),
+        ([*up(50, *EIGHT[:7]), sample(7, 100, 0)], True),  # one is a multiple by itself
+        ([*up(50, *EIGHT[:7]), sample(7, 101, -1)], False),  # below its count
+        ([*up(50, *EIGHT[:7]), sample(7, 100, 49 + 1)], False),  # a whole step too much
+        ([sample(n, size, 100 - size) for n, size in enumerate(range(60, 68))], False),  # all billed alike
+    ],
+)
+def test_what_is_rounded_up(samples, rounded):
+    assert (told(samples)["params"].get("road") == "rounded") is rounded
