@@ -124,7 +124,18 @@ def _money(page: Page) -> list[Fact]:
     ]
     if figures.unconfirmed:
         rows.append(Fact(text("money.unconfirmed"), amount(figures.unconfirmed)))
-    return [*rows, *in_real_money(reckon(page.evidence, page.findings), page.phrases)]
+    found, films = reckon(page.evidence, page.findings), page.evidence.pack.video is not None
+    if found.published is None:
+        found = found.model_copy(update={"published": _published(page)})
+    return [*rows, *in_real_money(found, page.phrases, films=films)]
+
+
+def _published(page: Page) -> Decimal | None:
+    """The relay's own price as a multiple of the official one, where no finding says it."""
+    price, listed = relay_price(page.evidence), list_price(page.knowledge, page.evidence)
+    if price is None or price.assumed or listed is None or not listed.input:
+        return None
+    return (price.input / listed.input).quantize(Decimal("0.0001"))
 
 
 def _counted(page: Page) -> bool:

@@ -12,10 +12,11 @@ from relay_audit.report.views import Fact
 from relay_audit.words import money
 
 
-def in_real_money(found: Reckoning, phrases: Phrases) -> Iterator[Fact]:
-    """Only for the buyer: what he paid is nobody else's business."""
+def in_real_money(found: Reckoning, phrases: Phrases, *, films: bool) -> Iterator[Fact]:
+    """Only for the buyer: what he paid is nobody else's business. Where a ratio is claimed, one that could not be measured
+    stands beside it as not known; films have one for each tier."""
     text = phrases.text
-    if found.charged_ratio is not None:
+    if found.charged_ratio is not None or (found.claimed is not None and not films):
         shown = [_number(value, phrases) for value in (found.claimed, found.published, found.charged_ratio)]
         yield Fact(text("money.ratios"), " / ".join(shown))
     if found.charged_paid is not None and found.price_per_site_dollar is not None:

@@ -145,3 +145,12 @@ def test_what_was_not_measured_is_no_real_price() -> None:
     assert "No surplus was found" not in told
     assert told.count("| not known | not known | not known |") == 3
     assert "the quoted price is the real one" in card(run, samples.honest_findings(run), form="html")
+
+
+def test_three_ratios_stand_side_by_side_and_one_that_was_not_measured_is_not_known() -> None:
+    run = samples.evidence()
+    row = "Multiple of the official list: claimed / published / charged: "
+    assert f"{row}0.3 / not known / not known" in card(run, samples.surplus_findings(run))
+    told = samples.finding("billing.matches", {"n": 6, "charged": "0.006744", "facts": [], "not_judged": 0,
+                                               "claimed": "0.3", "published": "0.3", "charged_ratio": "0.36"})  # fmt: skip
+    assert f"{row}0.3 / 0.3 / 0.36" in card(run, samples.number((told,)))
