@@ -73,12 +73,18 @@ def report_error(error: RelayAuditError, *, as_json: bool) -> None:
 
 def tell(code: str, message: str, step: str, details: Mapping[str, Any], *, as_json: bool) -> None:
     """What went wrong and what to do about it."""
+    row = told(code, message, step, details)
+    if as_json:
+        emit(row)
+        return
+    say(f"relay-audit: {row['text'][language(_named(sys.argv), os.environ)]}")
+
+
+def told(code: str, message: str, step: str, details: Mapping[str, Any]) -> dict[str, Any]:
+    """An error as a row: the message in English, and both languages under `text`."""
     message, step = visible(message), visible(step)
     texts = {lang: _with_step(in_(message, lang), in_(step, lang)) for lang in LANGS}
-    if as_json:
-        emit({"error": code, "message": message, "next_step": step, "text": texts, **details})
-        return
-    say(f"relay-audit: {texts[language(_named(sys.argv), os.environ)]}")
+    return {"error": code, "message": message, "next_step": step, "text": texts, **details}
 
 
 def _with_step(message: str, step: str) -> str:

@@ -15,7 +15,7 @@ import typer
 from relay_audit.assess.provenance import INSTALL, Provenance, Step, judge
 from relay_audit.catalog import knowledge_digest, knowledge_from, read_files
 from relay_audit.cli import arguments, options
-from relay_audit.cli.console import emit, language, say
+from relay_audit.cli.console import emit, language, report_error, say, told
 from relay_audit.errors import UsageError
 from relay_audit.exits import FailOn, media_exit_code, worst
 from relay_audit.fingerprint import Knowledge
@@ -68,15 +68,35 @@ def media(
     _check_profile(profile, known, pins)
     level = arguments.severity(fail_on)
     today, chosen = dt.datetime.now(dt.UTC).date(), language(lang, os.environ)
-    results = [(facts, judge(facts, known, pins, profile, today)) for facts in map(examine, files)]
+    examined, lost = _examined(files)
+    results = [(facts, judge(facts, known, pins, profile, today)) for facts in examined]
+    codes = [_exit(found, level, allow_inconclusive=allow_inconclusive) for _, found in results]
     if json:
         rows = [_row(facts, found, chosen) for facts, found in results]
-        emit({"schema_version": 1, "profile": profile, "knowledge_digest": knowledge_digest(texts), "files": rows})
+        lost_rows = [told(e.code, e.message, e.next_step, e.details) for e in lost]
+        emit({"schema_version": 1, "profile": profile, "knowledge_digest": knowledge_digest(texts), "files": rows,
+              "not_read": lost_rows})  # fmt: skip
     else:
         say("\n\n".join(_screen(facts, found, chosen) for facts, found in results), sys.stdout)
         if not profile:
             say(Catalogue.load(chosen).text("media.no_profile"))
-    raise typer.Exit(worst([_exit(found, level, allow_inconclusive=allow_inconclusive) for _, found in results]))
+        for error in lost:
+            report_error(error, as_json=False)
+    raise typer.Exit(worst([*codes, *(error.exit_code for error in lost)]))
+
+
+def _examined(files: list[Path]) -> tuple[list[MediaFacts], list[UsageError]]:
+    """What the files say of themselves, and what was wrong with those that cannot be opened: one of many hides no other.
+    Raises `UsageError` where none can be."""
+    facts, lost = [], []
+    for file in files:
+        try:
+            facts.append(examine(file))
+        except UsageError as error:
+            lost.append(error)
+    if lost and not facts:
+        raise lost[0]
+    return facts, lost
 
 
 def pin(

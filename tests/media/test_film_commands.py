@@ -112,6 +112,19 @@ def test_a_workflow_keeps_its_prompts(relay_audit, media_json):
         assert "private wish" not in relay_audit(*words)[1]
 
 
+def test_one_file_that_cannot_be_read_hides_no_other(relay_audit, tmp_path):
+    gone = tmp_path / "gone.mp4"
+    code, out = relay_audit("media", gone, m.plain(), "--json")
+    said = json.loads(out)
+    assert code == 2, "a wrong name among the files comes before what the others show"
+    assert [row["untrusted_file"] for row in said["files"]] == [m.plain().name]
+    (lost,) = said["not_read"]
+    assert lost["message"].startswith("gone.mp4 cannot be read")
+    assert set(lost["text"]) == {"zh-CN", "en"}
+    code, out = relay_audit("media", gone, gone, "--json")
+    assert (code, json.loads(out)["error"]) == (2, "usage"), "where none can be read, that is the answer"
+
+
 def test_a_name_full_of_control_characters_is_shown_and_not_emitted(relay_audit, tmp_path):
     odd = tmp_path / "a\x1b[31m\n.mp4"
     odd.write_bytes(m.plain().read_bytes())
