@@ -79,6 +79,8 @@ def _judged(
     where = tuple(dict.fromkeys((*(r.exchange for r in (readings[0], readings[-1]) if r.exchange), *ids(calls))))
     found = [*_tokens(gone, calls, where), *_rate(evidence, gone, calls, where)]
     found += _claim(evidence, knowledge, gone, calls, where)
+    if not found:
+        found += _own_list(evidence, knowledge, gone, calls, where)
     if found:
         return found
     mine = gone.cost / gone.list_cost if gone.list_cost else None
@@ -122,6 +124,30 @@ def _rate(evidence: Evidence, gone: Totals, calls: list[Call], where: tuple[str,
             "billing.price_differs_from_published", params, exchanges=where, confidence="strong", basis="relay_word"
         )
     ]
+
+
+def _own_list(
+    evidence: Evidence, knowledge: Knowledge, gone: Totals, calls: list[Call], where: tuple[str, ...]
+) -> list[Finding]:
+    """The software's list itself is above the vendor's: the told multiplier is kept, and yet the bill is no match. A list of
+    its own is a tariff and no fault, but the buyer who compares multipliers does not see it."""
+    listed = list_price(evidence, knowledge)
+    rates = [rate.multiplier for rate in evidence.rates if rate.multiplier]
+    if listed is None or len(rates) < 2 or any(call.usage.cached for call in calls if call.usage):
+        return []
+    official = sum((cost for call in calls if (cost := _cost(call, listed))), Decimal(0))
+    if not official or gone.list_cost <= official * (1 + max(TOLERANCE, SPREAD)):
+        return []
+    told_rate = max(rates)
+    mine = gone.cost / official
+    params = {
+        "n": len(calls), "of": len(calls), "published_rate": _text(told_rate), "charged_rate": _text(mine),
+        "factor": _text(mine / told_rate), "difference": dollars(gone.cost - official * told_rate), "hours": hours(calls),
+        "claimed": _text(evidence.target.claim.ratio), "published": _text(told_rate), "charged_ratio": _text(mine),
+        "untrusted_group": "", "changed": False, "road": "own_list",
+    }  # fmt: skip
+    return [finding("billing.price_differs_from_published", params, exchanges=where, severity="info",
+                    confidence="supporting", basis="relay_word")]  # fmt: skip
 
 
 def _claim(

@@ -13,6 +13,7 @@ from typing import Any
 from relay_audit.assess.parameter_cases import Outcome, Result, Scene, compare
 from relay_audit.codes import CODES, finding
 from relay_audit.evidence import Evidence
+from relay_audit.exchange import pointer
 from relay_audit.finding import SEVERITIES, Basis, Confidence, EvidenceLevel, Finding, Severity
 from relay_audit.fingerprint import Knowledge
 from relay_audit.verdict import LEVELS
@@ -62,6 +63,11 @@ def _differences(compared: list[Result], scene: Scene) -> list[Finding]:
     return [_difference(code, tier, weight, group, compared) for (code, tier, weight), group in groups.items()]
 
 
+UNSAID = "not_available"
+"""What an account of a subscription, a partner's host or an older model writes in place of a region: whatever was asked
+for, it is told so, and no program in between need have taken anything out."""
+
+
 def _severity(result: Result, scene: Scene, *, alone: bool) -> Severity:
     """Medium, unless something speaks for less: no effect on use, an honest hop of unknown software, a refusal that can
     be heard, a single dated record."""
@@ -69,6 +75,9 @@ def _severity(result: Result, scene: Scene, *, alone: bool) -> Severity:
         return "info"
     wanted = {"accepted": "accepted", "clamped": "accepted", "dropped": "rewritten"}.get(result.outcome)
     if wanted and any(row.outcome == wanted and scene.excuses(row) for row in result.defaults):
+        return "low"
+    read = [pointer(result.exchange.answer(), path) for path in result.official.reads]
+    if result.outcome == "dropped" and UNSAID in read:
         return "low"
     if result.outcome == "clamped" and result.exchange.status != 200:  # refused by the fault behind it: a sign
         return "low"

@@ -169,6 +169,22 @@ def test_more_tokens_in_the_totals_than_in_the_answers(extra):
     assert found.exchanges == ("X0081", "X0001", "X0002", "X0003")
 
 
+def test_a_list_of_the_relays_own_above_the_vendors_is_a_fact_and_no_match():
+    """The multiplier is kept, of a list that is two fifths dearer. Where none was told, nothing is said of it."""
+    dearer, told = moved(times="1", listed=LISTED * Decimal("1.4")), (rate("1"), rate("1", number=2))
+    found = only(judged(BEFORE, dearer, rates=told))
+    assert (found.code, found.severity, found.accusation) == ("billing.price_differs_from_published", "info", False)
+    assert {k: found.params[k] for k in ("road", "published", "charged_ratio", "factor", "difference")} == {
+        "road": "own_list", "published": "1", "charged_ratio": "1.4", "factor": "1.4", "difference": "0.0000912",
+    }  # fmt: skip
+    for same in (
+        judged(BEFORE, dearer),
+        judged(BEFORE, moved(times="1"), rates=told),
+        judged(BEFORE, moved(), rates=told),
+    ):
+        assert only(same).code == "billing.matches"
+
+
 def test_fewer_tokens_than_in_the_answers_accuse_nobody():
     assert only(judged(BEFORE, moved(input_=1))).code == "billing.matches"
 
