@@ -14,6 +14,7 @@ from relay_audit.exchange import Exchange
 from relay_audit.finding import Finding
 from relay_audit.plan import Step
 from tests.assess.evidence_builders import KNOWLEDGE, MODEL, START, answered, at, only, plan_of, run_of, step_named
+from tests.assess.test_channel_depth import signed, thinking
 
 NAMES = ", which is the maximum allowed number of output tokens for "
 OVERSIZE = "max_tokens_above_limit"
@@ -152,6 +153,29 @@ def test_escapes_of_json_inside_json_are_taken_off(body, text):
 
 def test_no_more_than_twenty_thousand_characters_are_read():
     assert readable("x" * 20_000 + "y") == "x" * 20_000
+
+
+# A name in a thinking signature
+
+
+def thought(number: int, model: str) -> tuple[Step, Exchange]:
+    name = f"t{number}"
+    return step_named(name), told(
+        number, name, thinking(signed("anthropic", model, seed=number), f"m{number}"), status=200
+    )
+
+
+def test_a_signature_that_names_the_model_is_a_road_of_its_own():
+    found = only(judged(thought(1, MODEL), thought(2, f"{MODEL}-20260928"), thought(3, "deployment-7")))
+    assert (found.code, found.exchanges, found.confidence) == ("model.matches", ("X0001", "X0002"), "supporting")
+    assert (found.params["roads"], found.params["n"], found.params["share_bound"]) == (["signature"], 2, "77.6")
+    both = only(judged(oversize(limit_text(), number=4), thought(1, MODEL)))
+    assert (both.params["roads"], both.params["n"], both.exchanges) == (
+        ["error_text", "signature"],
+        2,
+        ("X0004", "X0001"),
+    )
+    assert only(judged(thought(1, "deployment-7"))).code == "model.not_verifiable"
 
 
 # A limit without a name

@@ -227,6 +227,7 @@ def test_lines_of_two_scripts(samples, code, params):
 @pytest.mark.parametrize(
     ("samples", "code", "weight"),
     [
+        (scaled(0.97, 0.97, 0, LONG), "tokens.inconclusive", ("inconclusive", "info", "weak")),
         (rows(50, 70, 90, 120), "tokens.variable_surplus", ("mismatch", "medium", "strong")),
         (rows(9, 60, 31, 120), "tokens.variable_surplus", ("mismatch", "medium", "strong")),
         (rows(-2, 60, 31, 120, 50, 8), "tokens.variable_surplus", ("mismatch", "medium", "strong")),

@@ -82,6 +82,20 @@ def test_without_a_wire_or_a_refusal_nothing_is_tripped():
         assert not tripped(step, silent, whole, KNOWLEDGE)
 
 
+def test_the_record_of_the_fault_is_read_with_its_field_and_its_stars():
+    """By the day's record of this fault: other words, or the same about another field, trip nothing."""
+    assert WIRE is not None
+    starred = WIRE.model_copy(update={"message": "alpha*bravo charlie delta", "names": "delta"})
+    known = KNOWLEDGE.model_copy(update={"refusals": (starred,)})
+    step = next(s for s in run("x").plan.steps if s.id == "s")  # type: ignore[union-attr]
+    for text, hit in (("alpha bravo charlie delta", True), ("alpha bravo charlie", False), ("bravo echo delta", False),
+                      ("alpha charlie delta", True)):  # fmt: skip
+        evidence = run(text)
+        exchange = evidence.of_step("s")
+        assert exchange is not None
+        assert tripped(step, exchange, evidence, known) is hit, text
+
+
 @pytest.mark.parametrize("claim", ["aws", "azure", "vertex"])
 def test_a_cloud_may_look_at_its_faults_in_another_order(claim):
     assert read(run(said(), claim=claim)) == (True, False)
