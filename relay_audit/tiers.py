@@ -53,7 +53,7 @@ class TierRecord(Frozen):
     """The order first, then what ended its task."""
     task_id: str = ""
     ended_at: dt.datetime | None = None
-    """When the task ended, by its own status."""
+    """When the task ended, by its own status, or the order that was turned down at once was sent."""
 
     @property
     def charged(self) -> Decimal:

@@ -55,6 +55,23 @@ def test_the_ceiling_counts_what_is_settled_unconfirmed_and_reserved(state, amou
     assert reason(spent(amount, line="b@relay", ceiling="0.05", state=state)) == says
 
 
+@pytest.mark.parametrize(
+    ("multiple", "unread", "ceiling", "says"),
+    [
+        ("1", "0.02", "0.05", None),
+        ("1", "0.02", "0.049999", "ceiling"),
+        ("1.5", "0", "0.06", None),  # 0.03 read from the books, and the next at half as much again
+        ("1.5", "0", "0.059999", "ceiling"),
+        ("1.5", "0.02", "0.07", None),  # and two cents more that no book has told yet
+        ("1.5", "0.02", "0.069999", "ceiling"),
+    ],
+)
+def test_the_ceiling_holds_at_the_price_that_the_books_have_shown(multiple, unread, ceiling, says):
+    ledger = spent("0.03", line="b@relay", ceiling=ceiling)
+    made = next_send(ledger, STEP, LINE, (), None, multiple=Decimal(multiple), unread=Decimal(unread))
+    assert made.reason == says
+
+
 @pytest.mark.parametrize("state", ["settled", "unconfirmed"])
 @pytest.mark.parametrize(("amount", "says"), [("0.05", None), ("0.050001", "line_exceeded")])
 def test_a_line_that_cost_more_than_its_at_most(state, amount, says):
@@ -183,3 +200,7 @@ def test_what_never_came_back_mentions_nothing():
     """A status without a body can only be one that was never read: no word of an empty balance stands in it."""
     silent = refused(1, 403, "quota_exhausted").model_copy(update={"response": None})
     assert reason(spent(), silent) is None
+
+
+def test_another_status_is_a_failure_whatever_its_body_says():
+    assert failed(answered(1, "s1", {"id": "m"}, moment=at(1), status=500))

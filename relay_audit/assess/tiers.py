@@ -99,11 +99,12 @@ def _record(evidence: Evidence, knowledge: Knowledge, step: Step) -> TierRecord:
         return TierRecord(tier=tier, quoted=price, official=second * tier.seconds if second else None)
     media = next((one for one in evidence.media if one.step == step.id), None)
     state: TierState = "pending"
+    ended = last.sent_at if last and task.state in ("done", "failed") else None
     if order.delivery == "unconfirmed":
         state = "unconfirmed"
     elif (order.status or 0) // 100 != 2 or says_error(order.answer()):
         said = order.response.readable()[:2000] if order.response and (order.status or 0) // 100 in (2, 4) else ""
-        state = "refused" if NOT_OFFERED.search(said) else "failed"
+        state, ended = "refused" if NOT_OFFERED.search(said) else "failed", order.sent_at
     elif not task.task_id:
         state = "unconfirmed"
     elif task.state == "failed":
@@ -120,7 +121,7 @@ def _record(evidence: Evidence, knowledge: Knowledge, step: Step) -> TierRecord:
         movements=tuple(m for row in rows if (m := _movement(row, evidence.site.quota_per_unit)) is not None),
         exchanges=tuple(e.id for e in (order, last) if e),
         task_id=task.task_id,
-        ended_at=last.sent_at if last and task.state in ("done", "failed") else None,
+        ended_at=ended,
     )
 
 

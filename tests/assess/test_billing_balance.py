@@ -186,6 +186,7 @@ def ratios(**other: Any) -> dict[str, Any]:
         ([PLAIN], 1032, {"refused": True}, 2),  # a refusal was reserved for too
         ([LONG], 1016, {}, 1),  # a prompt longer than the least that is reserved
         ([PLAIN, PLAIN, LONGER], 1032, {}, 1),  # the fewest
+        ([LONGER, PLAIN, PLAIN], 1032, {}, 1),
         ([PLAIN, PLAIN, PLAIN], 1032, {}, 2),
         ([(19, ratios(group_ratio=0.5))], 258, {}, 1),
         ([(76, ratios(model_ratio=2))], 1032, {}, 1),

@@ -385,3 +385,35 @@ def test_a_refund_is_waited_for_from_the_end_of_the_task_to_the_last_look():
     )
     waited = [f.params["waited_s"] for f in assess_tiers(unread, KNOWLEDGE) if f.code.startswith("billing.refund")]
     assert waited in ([0], [])
+
+
+@pytest.mark.parametrize(
+    ("read_at", "code", "waited"),
+    [
+        (1800, "billing.refund_open", 1799),
+        (1801, "billing.refund_missing", 1800),
+        (9000, "billing.refund_missing", 8999),
+    ],
+)
+def test_an_order_that_was_turned_down_at_once_and_kept_its_charge(read_at, code, waited):
+    """It has no task whose end could be waited from: the refund is due from the order on."""
+    made = judged(row(100_000), read_at=read_at, **REFUSED)
+    found = next(f for f in made if f.code.startswith("billing.refund"))
+    assert (found.code, found.params["waited_s"]) == (code, waited)
+    hidden = judged(row(100_000, other={}), read_at=read_at, **REFUSED)
+    assert next(f for f in hidden if f.code.startswith("billing.refund")).params["reason"] == "refunds_not_shown"
+
+
+def test_whether_refunds_are_shown_is_read_from_the_order_and_not_from_another_answer():
+    own = {"order": {**ORDERED, "id": "cgt-1"}, "ended": {**broke(), "id": "cgt-1"}}
+    whole = run(row(100_000), pricing=LIST, **own)
+    first = whole.model_copy(update={"exchanges": tuple(reversed(whole.exchanges))})
+    assert "billing.refund_missing" in codes(assess_tiers(first, KNOWLEDGE))
+
+
+def test_a_step_that_orders_nothing_is_no_tier():
+    whole = run()
+    assert whole.plan is not None
+    bare = whole.plan.steps[0].model_copy(update={"id": "other", "order": None})
+    plan = whole.plan.model_copy(update={"steps": (bare, *whole.plan.steps)})
+    assert len(tier_table(whole.model_copy(update={"plan": plan}), KNOWLEDGE).records) == 1
