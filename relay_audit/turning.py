@@ -6,8 +6,10 @@ what the verdict hangs on.
 
 from __future__ import annotations
 
+import fnmatch
 from typing import Literal
 
+from relay_audit.codes import CODES
 from relay_audit.evidence import Evidence
 from relay_audit.finding import Coverage, Finding
 from relay_audit.fingerprint import VerdictRule
@@ -74,7 +76,14 @@ def _more(
         then = decide(evidence, tuple(against if f is one else f for f in findings), coverage, rules)
         if then.verdict != now:
             return TurningPoint(change="open_one_settles", verdict=then.verdict, rule=then.rule, findings=(one.id,))
-    strictest = next((r for r in rules if (r.any_code or r.min_severity) and r.verdict != now), None)
+    asking = (r for r in rules if (r.any_code or r.min_severity) and r.verdict != now)
+    strictest = next((r for r in asking if _can_be_found(r, rows)), None)
     if strictest is None:
         return TurningPoint(change="nothing", verdict=now)
     return TurningPoint(change="finding_appears", verdict=strictest.verdict, rule=strictest.id)
+
+
+def _can_be_found(rule: VerdictRule, rows: tuple[Coverage, ...]) -> bool:
+    """Not where every check behind the rule is one that does not apply to such a line."""
+    checks = {spec.check for code, spec in CODES.items() if any(fnmatch.fnmatchcase(code, p) for p in rule.any_code)}
+    return not checks or bool(checks - {row.check for row in rows if row.state == "not_applicable"})

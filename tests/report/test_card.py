@@ -67,6 +67,17 @@ def test_the_fact_that_would_change_the_verdict_changes_it_and_stands_on_the_car
         assert now.rule in told, "the rule that decided"
 
 
+def test_nothing_that_cannot_be_found_on_such_a_line_would_change_its_verdict() -> None:
+    run = samples.evidence()
+    films = tuple(
+        Coverage(check=c, state="not_applicable" if c < 4 else "run", reason="video_line") for c in range(1, 7)
+    )
+    agreeing = tuple(f for f in samples.honest_findings(run) if f.check == 6)
+    point = turning_point(run, agreeing, films, samples.RULES)
+    assert (point.change, point.rule) == ("finding_appears", "any_accusation")
+    assert turning_point(run, agreeing, samples.COVERAGE, samples.RULES).rule == "another_model"
+
+
 def balance(**told: Any) -> BalanceReading:
     return BalanceReading(at=samples.START, exchange="X0002", **told)
 
