@@ -87,7 +87,20 @@ def _hostile(relay: tuple[Exchange, ...], evidence: Evidence) -> list[Finding]:
     if not kinds:
         return []
     params = {"n": len(kinds), "kinds": sorted(set().union(*kinds.values()))}
+    if all(_within_site(e, evidence) for e in relay if e.id in kinds):
+        return [finding("run.hostile_response", {**params, "road": "within_site"}, exchanges=tuple(kinds),
+                        outcome="inconclusive", severity="info")]  # fmt: skip
     return [finding("run.hostile_response", params, exchanges=tuple(kinds))]
+
+
+def _within_site(exchange: Exchange, evidence: Evidence) -> bool:
+    """A redirect to another path of the same site: a gateway's habit. It is not followed either, since a key goes nowhere
+    that nobody named."""
+    place = (exchange.response.header("location") if exchange.response else None) or ""
+    own = place.startswith(f"{evidence.target.relay_origin}/") or (
+        place.startswith("/") and place[1:2] not in ("/", "\\")
+    )
+    return set(exchange.hostility) == {"redirect"} and own
 
 
 def _key_echo(exchanges: tuple[Exchange, ...]) -> list[Finding]:

@@ -147,6 +147,19 @@ def test_a_missing_count_is_not_a_bad_one(usage):
     assert judged(good(1), good(2, body={"usage": usage})) == []
 
 
+@pytest.mark.parametrize(
+    ("place", "severity"),
+    [("/v2/messages", "info"), ("{own}/v2", "info"), ("//other.example/", "low"), ("https://other.example/v1", "low"),
+     ("/\\other.example", "low"), ("{own}.example/", "low"), ("", "low")],
+)  # fmt: skip
+def test_a_redirect_within_the_site_is_a_gateways_habit(place, severity):
+    own = run_of([], []).target.relay_origin
+    sent = good(2, status=308, headers=(("location", place.format(own=own)),), hostility=("redirect",))
+    found = next(f for f in judged(good(1), sent) if f.code == "run.hostile_response")
+    assert (found.severity, found.params["kinds"]) == (severity, ["redirect"])
+    assert found.outcome == ("inconclusive" if severity == "info" else "mismatch")
+
+
 def test_limits_are_named_with_the_answers_that_hit_them():
     found = judged(
         good(1, hostility=("too_large",)),
