@@ -8,15 +8,16 @@ from typing import Any
 
 import pytest
 
+from relay_audit.assess.billing import assess_billing
 from relay_audit.assess.billing_amounts import told_multiplier
 from relay_audit.assess.billing_arithmetic import Judged, arithmetic, judge, row_usage
 from relay_audit.assess.billing_calls import Bill, bill_of, dollars, hours
-from relay_audit.books import LogRow, RateReading, SiteFacts
+from relay_audit.books import LogRow, RateReading, SiteFacts, UsageReading
 from relay_audit.exchange import Exchange
 from relay_audit.finding import Finding
 from relay_audit.usage import Usage
 from tests.assess.evidence_builders import KNOWLEDGE, at, codes, only
-from tests.assess.test_billing_parts import RATIOS, SITE, books, row, run, said, sent
+from tests.assess.test_billing_parts import PAID, RATIOS, SITE, balances, books, row, run, said, sent
 
 SEEN = Usage(input=100, cache_read=30, cache_write_5m=5, cache_write_1h=2, output=7)
 ANTHROPIC = {"usage_semantic": "anthropic"}
@@ -96,6 +97,34 @@ def test_causes_that_differ_are_both():
         "cause": "both",
     }
     assert (made.expected, made.observed) == ({"quota": 76}, {"quota": 134})
+
+
+def asked(*outputs: int) -> list[Exchange]:
+    """Calls that come to 18 units and five for each token of output."""
+    return [sent(n, said(output_tokens=tokens)) for n, tokens in enumerate(outputs, 1)]
+
+
+def taken(n: int, quota: int, tokens: int, **more: Any) -> LogRow:
+    return row(n, quota, completion_tokens=tokens, **more)
+
+
+@pytest.mark.parametrize(
+    ("rows", "cause"),
+    [
+        ((taken(1, 100, 4), taken(2, 100, 5), taken(3, 100, 6)), "minimum"),
+        ((taken(1, 100, 4), taken(2, 100, 4), taken(3, 100, 5)), "minimum"),
+        ((taken(1, 100, 4), taken(2, 100, 5), taken(3, 100, 6), taken(4, 118, 20)), "minimum"),  # one above it by itself
+        ((taken(1, 100, 4), taken(2, 100, 5)), "arithmetic"),  # two may be chance
+        ((taken(1, 100, 4), taken(2, 100, 4), taken(3, 100, 4)), "arithmetic"),  # one sum, and one charge for it
+        ((taken(1, 100, 4), taken(2, 101, 5), taken(3, 100, 6)), "arithmetic"),
+        ((taken(1, 100, 4), taken(2, 100, 5), taken(3, 100, 6), taken(4, 38, 4)), "arithmetic"),  # less is charged too
+        (tuple(taken(n, 100, n + 3, prompt_tokens=85 - 5 * n) for n in (1, 2, 3)), "tokens"),
+    ],
+)  # fmt: skip
+def test_a_least_charge_per_call_is_told_by_its_shape(rows, cause):
+    bill = billed(asked(*(one.completion_tokens for one in rows)), *rows)
+    made = only(arithmetic(judge(bill, includes_cache=False), bill))
+    assert (made.code, made.params["cause"]) == ("billing.overcharged", cause)
 
 
 def test_two_units_are_a_difference_either_way_and_one_is_rounding():
@@ -202,6 +231,31 @@ def test_what_cannot_be_computed_is_not_judged():
 def test_one_call_that_cannot_be_computed_leaves_the_others():
     made = done([sent(1), sent(2, {"content": []}), sent(3)], row(1, estimated=True), row(2), row(3))
     assert [item.call.id for item in made] == ["X0003"]
+
+
+def test_an_assessment_counts_cached_tokens_as_its_dialect_does():
+    """Where a prompt holds the cached tokens, a row of another vendor's may leave them out."""
+    held = said(input_tokens=1918, cache_read_input_tokens=1000)
+    charged = 1918 + 100 + 20
+    other = {**RATIOS, **ANTHROPIC, "cache_ratio": 0.1}
+    apart = run([sent(1, held)], books(row(1, charged, prompt_tokens=1918, other=other)), site=SiteFacts())
+    assert "billing.matches" in codes(assess_billing(apart, KNOWLEDGE))
+    inside = apart.pack.usage.model_copy(update={"input_includes_cache": True})
+    pack = apart.pack.model_copy(update={"usage": inside})
+    assert "billing.matches" in codes(assess_billing(apart.model_copy(update={"pack": pack}), KNOWLEDGE))
+
+
+def test_a_page_and_a_balance_that_are_one_counter_are_named_once():
+    pages = tuple(
+        UsageReading(
+            at=at(s), exchange="X0093", when="after", state="read", printed=Decimal(told), dollars=Decimal(told)
+        )
+        for s, told in ((0, "1.000000"), (61, "1.000076"))
+    )
+    made = assess_billing(
+        run([sent(1), sent(2)], books(row(1), row(2)), balance=balances(PAID), usage=pages, site=SITE), KNOWLEDGE
+    )
+    assert [f.params["endpoint"] for f in made if f.code == "billing.usage_endpoint_unreliable"] == ["balance"]
 
 
 # Books in dollars against the multiplier that the site tells

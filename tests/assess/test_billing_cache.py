@@ -6,11 +6,12 @@ from typing import Any
 
 import pytest
 
+from relay_audit.assess.billing import assess_billing
 from relay_audit.assess.billing_cache import caching
 from relay_audit.assess.billing_calls import calls_of
 from relay_audit.evidence import Evidence
 from relay_audit.finding import Finding
-from tests.assess.evidence_builders import answered, at, only, run_of, step_named
+from tests.assess.evidence_builders import KNOWLEDGE, answered, at, codes, only, run_of, step_named
 
 NOTHING: dict[str, Any] = {}
 
@@ -122,3 +123,15 @@ def test_a_vendor_that_caches_by_itself_promises_nothing():
     usage = whole.pack.usage.model_copy(update={"automatic_cache": True})
     own = whole.model_copy(update={"pack": whole.pack.model_copy(update={"usage": usage})})
     assert caching(own, calls_of(own)) == []
+
+
+def test_the_cache_is_judged_also_where_no_book_was_read():
+    assert "billing.cache_not_honoured" in codes(assess_billing(run(("5m", read(1000), read(1000))), KNOWLEDGE))
+
+
+def test_one_token_that_was_read_back_is_a_read():
+    assert judged(("5m", wrote(1000), read(1))) == []
+
+
+def test_a_pair_that_missed_its_cache_names_its_calls():
+    assert only(judged(("5m", wrote(1000), wrote(1000)))).exchanges == ("X0001", "X0002")

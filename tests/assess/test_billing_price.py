@@ -13,7 +13,7 @@ from relay_audit.books import LogRow, PriceReading, RateReading, SiteFacts
 from relay_audit.exchange import Exchange
 from relay_audit.finding import Finding
 from relay_audit.target import Claim
-from tests.assess.evidence_builders import KNOWLEDGE, at
+from tests.assess.evidence_builders import KNOWLEDGE, at, codes
 from tests.assess.test_billing_parts import LISTED, RATIOS, SITE, accused, books, found, row, run, sent
 
 DIFFERS, CLAIM, GROUP = (
@@ -292,6 +292,7 @@ def test_a_claim_is_broken_where_both_readings_of_it_are(one, claimed, more, sai
     assert [(f.severity, f.confidence, f.params["charged_ratio"]) for f in hits] == [
         (severity or "medium", confidence, charged)
     ]
+    assert ("billing.matches" in codes(made)) is (severity == "info"), "a tariff that is shown speaks against nothing"
     assert (hits[0].basis, hits[0].exchanges, hits[0].params["n"]) == ("relay_word", ("X0001",), 1)
     assert (hits[0].params["hours"], hits[0].params["untrusted_group"]) == (HOUR, one.group)
 
