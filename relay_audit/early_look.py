@@ -38,6 +38,11 @@ class EarlyLook:
         history = self.recorder.history
         return unread(history.ledger, history.books_asked)
 
+    def standing(self) -> Decimal:
+        """What stands by forecast alone, asked after or not: rows that are late are no rows that say less. Where the books
+        have shown a multiple, all of it is reckoned at that."""
+        return unread(self.recorder.history.ledger)
+
     async def before(self, step: Step) -> bool:
         """Reads the books before a step where that is due; whether it did. Refusals that were answered have a rule of their
         own. Where each answer names its own cost, that is no reading, and is always due."""
@@ -64,7 +69,8 @@ class EarlyLook:
         history = self.recorder.history
         price = history.quote.price_of(step.id) if history.quote else None
         multiple, open_ = self.multiple(), self.unread()
-        worst = history.ledger.committed + open_ * (multiple - 1) + (price.at_most if price else Decimal(0)) * multiple
+        more = self.standing() * (multiple - 1)
+        worst = history.ledger.committed + more + (price.at_most if price else Decimal(0)) * multiple
         return open_ * SUSPECT > history.ledger.ceiling or (multiple > 1 and worst > history.ledger.ceiling)
 
     def _in_books(self, call: Exchange) -> bool:

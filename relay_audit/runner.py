@@ -225,7 +225,7 @@ class Runner:
                 self._ordinary(),
                 self._balance(),
                 multiple=self.early.multiple(),
-                unread=self.early.unread(),
+                unread=self.early.standing(),
             )
         if decision.go and not self._allowed(history.ledger.committed + price.at_most):
             return Decision(go=False, reason="month_ceiling")

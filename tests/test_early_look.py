@@ -5,10 +5,12 @@ from __future__ import annotations
 import datetime as dt
 from decimal import Decimal
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
 from relay_audit.books import BalanceReading
+from relay_audit.early_look import EarlyLook
 from relay_audit.lab.knobs import Knobs
 from relay_audit.lab.scenario import Scenario, Title
 from relay_audit.ledger import Ledger
@@ -86,6 +88,15 @@ def test_what_is_unread_is_what_stands_by_answers_alone():
                           ("1", "0.1", "usage_at_quoted_price"))  # fmt: skip
     assert unread(ledger) == Decimal("0.3")
     assert unread(ledger, ["X0001"]) == Decimal("0.1")
+
+
+def test_a_call_that_was_asked_after_in_vain_still_stands_at_the_multiple():
+    """Rows that come late had let a relay take three times the ceiling: what had been asked after once was reckoned at its
+    answers again, though the first call's row had shown eight times that."""
+    ledger, _ = ledger_of(("0.01", "0.08", "relay_log"), *[("0.01", "0.01", "usage_at_quoted_price")] * 3)
+    history = SimpleNamespace(ledger=ledger, books_asked={"X0001", "X0002"})
+    look = EarlyLook(SimpleNamespace(history=history), SimpleNamespace())  # type: ignore[arg-type]
+    assert (look.unread(), look.standing()) == (Decimal("0.01"), Decimal("0.03"))
 
 
 def test_a_hundredfold_charge_that_only_the_log_shows_ends_the_run_after_one_call(tmp_path: Path) -> None:
