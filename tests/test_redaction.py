@@ -550,3 +550,10 @@ def test_an_address_that_is_not_the_key_s_own_is_told_with_both_and_what_to_do()
         f"the key of RELAY_KEY belongs to {ORIGIN} and is not sent to https://other.example"
     )
     assert refused.value.next_step == "give each side its own key and address"
+
+
+def test_a_stranger_s_secret_before_our_own_key_is_still_a_stranger_s():
+    cleaned = redactor_for(KEY).clean(f"{FOREIGN['aws_key']} and {KEY}\n{FOREIGN['jwt']}".encode())
+    assert ({found.split(":")[0] for found in cleaned.foreign}, cleaned.own) == ({"aws_key", "jwt"}, 1)
+    assert cleaned.raw.startswith(b"[redacted:aws_key:")
+    assert cleaned.raw.count(MARKER.encode()) == 1

@@ -161,6 +161,15 @@ def test_the_id_of_a_tool_means_what_it_means_in_its_dialect():
     assert [(one.kind, one.fingerprint) for one in signals({"content": [block]})] == [("tool_id", "anthropic.tool_id")]
 
 
+def test_a_refusal_and_an_id_are_signals_of_their_own_kinds():
+    shell = {"message": "ValidationException: The provided model identifier is invalid"}
+    assert {(one.kind, one.fingerprint) for one in signals(shell, status=400)} == {
+        ("error_shell", "aws.validation"), ("error_shell", "aws.model_identifier"),
+    }  # fmt: skip
+    gemini = {"id": f"other_{base58(99)[:16]}"}
+    assert signals(gemini) == [], "what another dialect's ids look like says nothing here"
+
+
 @pytest.mark.parametrize("text", [None, "", 7, ["x"], {"a": 1}])
 def test_a_signature_that_is_no_text_is_none(text):
     blocks = [{"type": "thinking", "thinking": "…", "signature": text}, {"type": "redacted_thinking", "data": "abc"}]
