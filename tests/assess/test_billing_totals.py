@@ -185,6 +185,27 @@ def test_a_list_of_the_relays_own_above_the_vendors_is_a_fact_and_no_match():
         assert only(same).code == "billing.matches"
 
 
+def test_a_list_of_its_own_is_said_in_figures_at_the_highest_multiplier_that_was_told():
+    dearer = moved(times="0.5", listed=LISTED * 2)
+    found = only(judged(BEFORE, dearer, ratio="1", rates=(rate("0.5"), rate("0.4", number=2))))
+    assert (found.confidence, found.basis, found.exchanges) == (
+        "supporting", "relay_word", ("X0081", "X0001", "X0002", "X0003"),
+    )  # fmt: skip
+    assert found.params.pop("hours")
+    assert found.params == {
+        "n": 3, "of": 3, "published_rate": "0.5", "charged_rate": "1", "factor": "2", "difference": "0.000114", "claimed": "1",
+        "published": "0.5", "charged_ratio": "1", "untrusted_group": "", "changed": False, "road": "own_list",
+    }  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("listed", "code"), [("1.02", "billing.matches"), ("1.0201", "billing.price_differs_from_published")]
+)
+def test_a_list_of_its_own_may_be_two_per_cent_above_by_its_digits(listed, code):
+    dearer = moved(times="1", listed=LISTED * Decimal(listed))
+    assert only(judged(BEFORE, dearer, rates=(rate("1"), rate("1", number=2)))).code == code
+
+
 def test_fewer_tokens_than_in_the_answers_accuse_nobody():
     assert only(judged(BEFORE, moved(input_=1))).code == "billing.matches"
 

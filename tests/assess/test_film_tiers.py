@@ -87,6 +87,8 @@ def broke(why: str = "internal error") -> dict[str, Any]:
     [
         ({"ordered": False}, "not_ordered"),
         ({}, "pending"),
+        ({"status": 202}, "pending"),
+        ({"order": {"error": {"message": "4k is not offered"}}, "status": 422}, "refused"),
         ({"ended": DONE}, "pending"),
         ({"ended": DONE, "media": delivered()}, "delivered"),
         ({"ended": DONE, "media": MediaReading(at=at(90), step="film", failure="no_link")}, "not_fetched"),
