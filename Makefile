@@ -71,10 +71,14 @@ test-deep: $(STAMP)-test
 
 # An environment of its own: mutmut brings a syntax-tree library and a terminal interface that nothing else needs.
 MUTATION := build/mutation
-mutation: $(BIN)/python
-	@test -x $(MUTATION)/bin/mutmut || { $(BIN)/python -m venv $(MUTATION) && \
-	  $(MUTATION)/bin/python -m pip install --quiet --upgrade 'pip>=25.1' && \
-	  $(MUTATION)/bin/python -m pip install --quiet --editable '.[media]' --group test --group mutation; }
+MUTATION_STAMP := $(MUTATION)/$(notdir $(STAMP))
+$(MUTATION_STAMP): $(BIN)/python
+	$(BIN)/python -m venv $(MUTATION)
+	$(MUTATION)/bin/python -m pip install --quiet --upgrade 'pip>=25.1'
+	$(MUTATION)/bin/python -m pip install --quiet --editable '.[media]' --group test --group mutation
+	@touch $@
+
+mutation: $(MUTATION_STAMP)
 	PYTHONPATH=. nice -n 15 $(MUTATION)/bin/python scripts/mutation.py $(ARGS)
 
 bench: $(STAMP)-test
