@@ -15,6 +15,8 @@ HOSTS = {
     "gpt": frozenset({"openai", "azure", "openrouter", "converter"}),
 }
 """How a model's name begins → the channels on which it is served. What another channel's servers mint is another model's."""
+ANYBODYS = frozenset({"openrouter", "converter", "azure"})
+"""Channels that serve models of many makers."""
 MIN_RULES = 2
 """Fields of different kinds that must have been taken: one may be dropped by a program in between."""
 MIN_DOUBTED = 2
@@ -51,17 +53,33 @@ def _by_channel_and_tokenizer(found: list[Finding], evidence: Evidence) -> list[
     return [heavier if f is elsewhere else f for f in found]
 
 
+def _ids_of_the_same(limit: Finding | None, found: list[Finding]) -> Finding | None:
+    """Ids of the channel that serves just the models whose limit was named, where another maker's model was asked for."""
+    minted = next((f for f in found if f.code == "channel.mismatch" and f.outcome == "mismatch"), None)
+    if limit is None or minted is None:
+        return None
+    fits = [str(name) for name in limit.params["fits"]]
+    maker = next((own for own in HOSTS if fits and all(name.startswith(own) for name in fits)), "")
+    anybody = canonical_model(limit.params["requested"]).startswith(maker) or minted.params["channel"] in ANYBODYS
+    return minted if maker and not anybody and minted.params["channel"] in HOSTS[maker] else None
+
+
 def _by_limit_and_tokenizer(found: list[Finding]) -> list[Finding]:
     """Another model's output limit, and another tokenizer: a text that a relay may have written itself, and a count."""
     limit = next((f for f in found if f.code == "model.limit_mismatch" and f.outcome == "mismatch"), None)
-    count = _tokenizer(found)
+    count = _tokenizer(found) or _ids_of_the_same(limit, found)
     if limit is None or count is None or any(f.code == "model.substituted" for f in found):
         return found
     asked = limit.params["requested"]
     names = ", ".join(limit.params["fits"]) or str(limit.params["cap"])
     made = finding(
         "model.substituted",
-        {"requested": asked, "untrusted_leaked": names, "road": "limit_and_tokenizer", "n": len(limit.exchanges)},
+        {
+            "requested": asked,
+            "untrusted_leaked": names,
+            "road": "limit_and_tokenizer" if count.code.startswith("tokens.") else "limit_and_ids",
+            "n": len(limit.exchanges),
+        },
         exchanges=tuple(dict.fromkeys((*limit.exchanges, *count.exchanges))),
         confidence="strong",
         evidence_level="observed_pattern",

@@ -182,3 +182,20 @@ def test_what_is_no_longer_known_of_the_region_makes_nothing_heavier() -> None:
 )
 def test_with_the_region_or_a_single_signature_it_accuses_nobody(item: Finding, evidence: Evidence) -> None:
     assert in_combination([item], evidence, KNOWLEDGE) == [item]
+
+
+def test_another_limit_and_ids_of_the_channel_that_has_it_are_another_model() -> None:
+    """Each is low; both point to one maker, and another one's model was sold. A channel of many makers points to none."""
+    found = in_combination([LIMIT, elsewhere("openai")], run(BARE), KNOWLEDGE)
+    made = found[-1]
+    assert (made.code, made.severity, made.params["road"]) == ("model.substituted", "critical", "limit_and_ids")
+    assert made.params["untrusted_leaked"] == "gpt-4o, gpt-4o-mini"
+    own = LIMIT.model_copy(update={"params": {**LIMIT.params, "requested": "gpt-4.1"}})
+    mixed = LIMIT.model_copy(update={"params": {**LIMIT.params, "fits": ["gpt-4o", "claude-haiku-4-5"]}})
+    for pair in (
+        [LIMIT, elsewhere("converter")],
+        [LIMIT, elsewhere("aws")],
+        [own, elsewhere("openai")],
+        [mixed, elsewhere("openai")],
+    ):
+        assert in_combination(pair, run(BARE), KNOWLEDGE) == pair
