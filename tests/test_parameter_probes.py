@@ -9,7 +9,9 @@ from typing import Any
 
 import pytest
 
+from relay_audit.assess.parameter_effects import EFFECTS
 from relay_audit.catalog import load_knowledge, load_packs
+from relay_audit.exchange import Exchange, Request, Response
 from relay_audit.plan import Plan, Question, Step, make_plan
 from relay_audit.quote import Prices, UnitPrice, make_quote
 from relay_audit.wording import Wording
@@ -119,6 +121,28 @@ def test_the_stop_word_stands_in_the_list_and_the_list_is_longer_than_the_limit(
         len(by_case["output_bound"].body["messages"][0]["content"].split("\n")) - 1
         > by_case["output_bound"].body["max_tokens"]
     )
+
+
+@pytest.mark.parametrize(("model", "sent"), [("gpt-4.1", True), ("gpt-4o-mini", True), ("gpt-5.5", False)])
+def test_a_stop_word_goes_to_chat_models_that_take_one(model: str, sent: bool) -> None:
+    by_case = {step.case: step for step in cases(plan_of("openai_chat", model=model))}
+    assert ("stop_word" in by_case) is sent
+    assert ("max_tokens_above_limit" in by_case) is sent, "their limits are known, and they refuse above them"
+    if sent:
+        body = by_case["stop_word"].body
+        assert body["stop"][0] in body["messages"][0]["content"].split("\n")[5]
+        assert (
+            EFFECTS["stop_word"](by_case["stop_word"], answer_of(body), PACKS.pack("openai_chat"), {}) == "not_honoured"
+        )
+
+
+def answer_of(body: dict[str, Any]) -> Exchange:
+    """An answer by whoever copies the whole list."""
+    written = body["messages"][0]["content"].partition("\n")[2]
+    text = json.dumps({"choices": [{"index": 0, "message": {"role": "assistant", "content": written}}]})
+    moment = dt.datetime(2026, 11, 30, tzinfo=dt.UTC)
+    return Exchange(id="X0001", step="s", side="relay", sent_at=moment, elapsed_ms=1, delivery="answered",
+                    request=Request(method="POST", path="/"), response=Response(status=200, body=text))  # fmt: skip
 
 
 @pytest.mark.parametrize("profile", ["standard", "thorough"])
