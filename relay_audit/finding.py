@@ -72,3 +72,8 @@ class Money(Frozen):
     unconfirmed: Decimal = Decimal(0)
     basis: str = ""
     """Message key: `relay_log` where the relay's own rows say it, `usage_at_quoted_price` where only usage does."""
+
+    @property
+    def charged_label(self) -> str:
+        """Message key of what `charged_relay` is: without rows nobody has said what was charged."""
+        return "money.charged_reckoned" if self.basis == "usage_at_quoted_price" else "money.charged_relay"

@@ -46,7 +46,7 @@ def summary(judgement: Judgement, lang: Lang, paths: dict[str, Path], *, colour:
         lines = wrapped(f"  {mark} {words.text(f'card.name.{card.id}')}: {text}", CARD_LINES, "      ")
         painted = lines[0].replace(mark, f"{COLOURS[card.state]}{mark}{PLAIN}", 1) if colour else lines[0]
         top += [painted, *lines[1:]]
-    charged, most = words.text("money.charged_relay"), words.text("quote.column_at_most")
+    charged, most = words.text(money.charged_label), words.text("quote.column_at_most")
     command = (COMMANDS.get(verdict.next_code) or DEFAULT_NEXT).format(run_id=evidence.run_id)
     bottom = [
         "",

@@ -119,7 +119,7 @@ def _money(page: Page) -> list[Fact]:
         Fact(text("money.quoted_at_most"), amount(figures.quoted_at_most)),
         Fact(text("money.approved"), approved),
         Fact(text("money.hold"), amount(figures.hold)),
-        Fact(text("money.charged_relay"), amount(figures.charged_relay)),
+        Fact(text(figures.charged_label), amount(figures.charged_relay)),
         Fact(text("money.charged_official"), amount(figures.charged_official)),
     ]
     if figures.unconfirmed:

@@ -11,6 +11,7 @@ from relay_audit.evidence import Evidence
 from relay_audit.exchange import Exchange, pointer, whole_number
 from relay_audit.finding import Finding, Money
 from relay_audit.fingerprint import Knowledge, ListPrice
+from relay_audit.multiple import BOOKS
 from relay_audit.quote import UnitPrice
 from relay_audit.usage import read_usage
 from relay_audit.words import round_up
@@ -59,7 +60,7 @@ def money_of(evidence: Evidence) -> Money:
     """Quoted, approved and charged, from quote, approval and ledger."""
     quote, approval, ledger = evidence.quote, evidence.approval, evidence.ledger
     settled = [entry for entry in ledger.entries if entry.state == "settled" and entry.side == "relay"]
-    from_log = bool(settled) and all(entry.basis == "relay_log" for entry in settled)
+    from_log = all(entry.basis == BOOKS for entry in settled if entry.amount)  # a refusal has no row, and cost nothing
     return Money(
         currency=quote.currency if quote else "USD",
         quoted_expected=quote.expected if quote else Decimal(0),
