@@ -81,7 +81,7 @@ class Runner:
             return
         if self._left():
             return
-        await asyncio.gather(self._official("after"), self.settlement.after())
+        await asyncio.gather(self._official("after", closing=True), self.settlement.after())
         if self._wish() != "cancelled":
             await look_again(self.settlement)
         self._end(stopped)
@@ -149,10 +149,11 @@ class Runner:
         plan = self.recorder.history.plan
         return [step for step in plan.chargeable(side) if step.id not in tried] if plan else []
 
-    async def _official(self, when: str) -> None:
-        """The free controls that are open: all of them before, and afterwards those of what was sent by now."""
+    async def _official(self, when: str, *, closing: bool = False) -> None:
+        """The free controls that are open: all of them before; afterwards those of what was sent by now, and when nothing
+        more will be, those that stand alone."""
         history = self.recorder.history
-        sent = history.sent_steps()
+        sent = history.sent_steps() | ({""} if closing else set())
         done = {e.step for e in history.exchanges.values()}
         free = [s for s in history.plan.steps if s.side == "official" and s.cost == "free"] if history.plan else []
         answered = {e.step for e in history.exchanges.values() if e.side == "official" and e.status == 200}

@@ -116,9 +116,8 @@ def test_every_probe_of_the_dialect_is_sent_to_both_sides(today: Audited) -> Non
     assert today.judgement is not None
     plan = today.judgement.evidence.plan
     assert plan is not None
-    wanted = {
-        p.id for p in LIBRARY.packs.probes if "anthropic" in p.applies.dialects and "thorough" in p.applies.profiles
-    }
+    offered = [p for p in LIBRARY.packs.probes if "anthropic" in p.applies.dialects and p.applies.also is None]
+    wanted = {p.id for p in offered if "thorough" in p.applies.profiles}
     without_key = {p.id for p in LIBRARY.packs.probes if p.applies.counter == "absent"}
     assert wanted - without_key <= {step.probe for step in plan.steps if step.side == "relay"}
     assert {s.mirrors for s in plan.steps if s.mirrors} >= {s.id for s in plan.steps if s.side == "relay" and s.case}

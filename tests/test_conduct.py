@@ -6,12 +6,13 @@ import json
 import re
 from functools import cache
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 import pytest
 
 from relay_audit.audit import load_library
 from relay_audit.plan import Plan, Question, Step, make_plan
+from relay_audit.target import Extra
 from relay_audit.video_plan import make_video_plan, routes_for, tiers_wanted
 from relay_audit.wording import Wording
 from tests.staged import Seen, staged
@@ -72,6 +73,7 @@ def plan(dialect: str, model: Any, profile: str, counter: bool, software: str, s
         profile=profile,
         checks=(),
         software=software,
+        also=get_args(Extra),
         counter=counter,
         has_baseline=not counter,
         family=model.family if model else "",
