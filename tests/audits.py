@@ -190,7 +190,7 @@ def _audit(target: Target, world: World, home: Path, clock: Clock, library: Libr
 
 
 def sample(scenarios: Mapping[str, Scenario]) -> frozenset[str]:
-    """What the light suite plays of a table: for each code the first scenario that shows it, and of the rest every sixth.
+    """What the light suite plays of a table: for each code the first scenario that shows it, and of the rest every twelfth.
     The whole table is in the deep suite, and its honest half in the seeds too."""
     seen: set[str] = set()
     chosen: list[str] = []
@@ -199,4 +199,4 @@ def sample(scenarios: Mapping[str, Scenario]) -> frozenset[str]:
             seen |= row.expect
             chosen.append(name)
     rest = [name for name in scenarios if name not in chosen]
-    return frozenset([*chosen, *rest[::6]])
+    return frozenset([*chosen, *rest[::12]])

@@ -263,7 +263,14 @@ def test_an_unreachable_relay_ends_before_the_quote(audit_of: Auditing) -> None:
     keys_stayed_home(ended)
 
 
-@pytest.mark.parametrize(("scenario", "code"), [("wrong_key", 2), ("unreachable", 4), ("huge_body", 4), ("hang", 4)])
+@pytest.mark.parametrize(
+    ("scenario", "code"),
+    [
+        ("wrong_key", 2),
+        ("unreachable", 4),
+        *(pytest.param(n, 4, marks=pytest.mark.deep) for n in ("huge_body", "hang")),
+    ],
+)
 def test_resuming_an_ended_run_sends_nothing_and_ends_alike(scenario: str, code: int, audit_of: Auditing) -> None:
     seen: list[int] = []
 

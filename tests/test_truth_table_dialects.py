@@ -42,7 +42,9 @@ def test_each_scenario_gives_exactly_its_findings(dialect: Dialect, official: bo
     assert audited.all_codes & {"channel.matches", "channel.unknown", "channel.mismatch", "channel.id_reminted"}
 
 
-@pytest.mark.parametrize("name", ["honest", "hidden_508", "azure_backend"])
+@pytest.mark.parametrize(
+    "name", ["hidden_508", *(pytest.param(n, marks=pytest.mark.deep) for n in ("honest", "azure_backend"))]
+)
 @pytest.mark.parametrize("dialect", ["openai_chat", "openai_responses"])
 def test_over_real_http(dialect: Dialect, name: str, tmp_path: Path) -> None:
     with serve(name, seed=1, pace=0, dialect=dialect) as served:
