@@ -269,6 +269,31 @@ def test_an_older_generation_joins_by_time_model_and_tokens():
     assert [r.exchange for r in reading.rows] == ["X0002", "X0001"]
 
 
+INPUTS = (20, 45, 31, 90, 18, 64)
+
+
+def in_turn(counted: list[int], *more: dict) -> list[str]:
+    """Rows of an older generation without ids, ten seconds apart, for calls whose answers told other inputs."""
+    rows = [row(prompt_tokens=n, created_at=int(at(10 * i + 1).timestamp())) for i, n in enumerate(counted)]
+    sent = [ours(i, f"r-{i}", seconds=10 * i, usage=Usage(input=n, output=4)) for i, n in enumerate(INPUTS)]
+    return [r.exchange for r in read([*rows, *more], *sent).rows if r.exchange]
+
+
+def test_rows_that_count_more_input_are_joined_where_each_call_has_one_in_its_turn():
+    assert in_turn([n + 200 for n in INPUTS]) == [f"X{i:04d}" for i in range(len(INPUTS))]
+    assert in_turn([round(1.3 * n) for n in INPUTS]) == [f"X{i:04d}" for i in range(len(INPUTS))]
+
+
+def test_nothing_is_joined_in_turn_beside_other_traffic_or_for_a_few_calls():
+    more = [n + 200 for n in INPUTS]
+    assert in_turn(more, row(prompt_tokens=7)) == []
+    assert in_turn(more[:-1]) == []
+    assert in_turn([n + (i < 2) * 200 for i, n in enumerate(INPUTS)]) == ["X0002", "X0003", "X0004", "X0005"]
+    sent = [ours(i, f"r-{i}", seconds=10 * i, usage=Usage(input=n, output=4)) for i, n in enumerate(INPUTS[:5])]
+    late = [row(prompt_tokens=n, created_at=int(at(10 * i + 1).timestamp())) for i, n in enumerate(more[:5])]
+    assert [r for r in read(late, *sent).rows if r.exchange] == []
+
+
 def test_cached_tokens_may_be_part_of_a_rows_prompt():
     usage = Usage(input=18, cache_read=100, output=4)
     assert read([row(prompt_tokens=118)], ours(1, usage=usage)).rows[0].exchange == "X0001"

@@ -12,7 +12,14 @@ from relay_audit.assess.billing_arithmetic import Judged, arithmetic, judge
 from relay_audit.assess.billing_balance import Verdict, against_balance, usage_pages
 from relay_audit.assess.billing_cache import caching
 from relay_audit.assess.billing_calls import Bill, bill_of, calls_of
-from relay_audit.assess.billing_circumstances import books_of, facts, matches, no_information
+from relay_audit.assess.billing_circumstances import (
+    books_of,
+    facts,
+    few_rows,
+    matches,
+    mostly_elsewhere,
+    no_information,
+)
 from relay_audit.assess.billing_delivery import delivery
 from relay_audit.assess.billing_plan import plans, windows
 from relay_audit.assess.billing_price import prices, told
@@ -62,6 +69,8 @@ def _agreement(
     said = [f for f in found if f.code != "billing.cache_not_honoured"]
     if any((f.outcome == "mismatch" and f.above_info) or f.code == "billing.undercharged" for f in said):
         return []
+    if mostly_elsewhere(bill):
+        return [few_rows(bill)]
     if not done:
         return dollar_rows(evidence, knowledge, bill)
     named = facts(evidence, knowledge, bill, done, against.state)

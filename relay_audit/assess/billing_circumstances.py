@@ -113,6 +113,19 @@ def no_information(evidence: Evidence, bill: Bill) -> list[Finding]:
     return [finding("billing.log_unavailable", {"reason": reason}, exchanges=exchanges, basis="relay_word")]
 
 
+def mostly_elsewhere(bill: Bill) -> bool:
+    """Most answered calls have no row, and as many rows of the same time fit no call: the few that fit may do so by chance,
+    and the others may be ours with other tokens. That is no bill that follows from usage."""
+    answered = [call for call in bill.calls if call.exchange.status == 200]
+    without = [call for call in answered if not call.rows]
+    return 2 * len(without) > len(answered) and len(bill.loose) + bill.reading.foreign.within >= len(without)
+
+
+def few_rows(bill: Bill) -> Finding:
+    exchanges = (bill.reading.exchange,) if bill.reading.exchange else ()
+    return finding("billing.log_unavailable", {"reason": "few_rows_of_ours"}, exchanges=exchanges, basis="relay_word")
+
+
 def books_of(bill: Bill, balance: State = "unknown") -> list[Finding]:
     """Rows that are missing, loose, of other people, or cut off: facts, and nobody's fault. A call without a row that
     the balance did not pay for either was simply not charged."""

@@ -24,6 +24,8 @@ SKEW_FROM_S = 5
 AHEAD = dt.timedelta(seconds=300)
 ENOUGH = 3
 """Fewer rows than this could fit by chance where every id disagrees."""
+IN_TURN = 6
+"""From so many calls on, one row for each of them in their order is no chance."""
 
 Sendings = list[tuple[Exchange, Usage | None]]
 
@@ -163,6 +165,9 @@ def _by_fit(
     nameless = [(e, usage) for e, usage in sent if e.id not in named and e.id not in one_sided.values()]
     with_id = {n: row for n, row in rows.items() if row.request_id}
     one_sided |= _fitted(with_id, nameless, own, skew)
+    open_rows = {n: row for n, row in rows.items() if not row.request_id or not any(_named(e, header) for e, _ in sent)}
+    if nothing_certain and (in_turn := _in_turn(open_rows, sent, own, skew, fitted=len(one_sided))):
+        return in_turn
     if one_sided or not nothing_certain:
         return one_sided
     replaced = _fitted(with_id, sent, own, skew)
@@ -189,14 +194,49 @@ def _fitted(rows: dict[int, LogRow], sent: Sendings, own: Own, skew: dt.timedelt
     return found
 
 
+def _in_turn(rows: dict[int, LogRow], sent: Sendings, own: Own, skew: dt.timedelta, *, fitted: int) -> dict[int, str]:
+    """Rows that differ from the calls in nothing but the input: one for each call, in the same order. Books that count
+    more than the answers said fit no call by their tokens, and would pass for other people's traffic. Other traffic in
+    between breaks the count; rows with the same input in sum are the calls' own, told apart by nothing."""
+    calls = [(e, usage) for e, usage in sent if usage is not None]
+    near = {n: row for n, row in rows.items() if any(_alike(row, e, usage, own, skew) for e, usage in calls)}
+    if len(calls) < IN_TURN or 2 * fitted > len(calls) or len(near) != len(calls):
+        return {}
+    booked = sum(row.prompt_tokens for row in near.values())
+    if booked in (sum(u.input for _, u in calls), sum(u.billed_input for _, u in calls)):
+        return {}
+    places = sorted(near, key=lambda n: (*_kind(near[n]), near[n].created_at, near[n].prompt_tokens))
+    turns = sorted(calls, key=lambda c: (c[1].output, _streamed(c[0]), _ended(c[0]).replace(microsecond=0), c[1].input))
+    pairs = list(zip(places, turns, strict=True))
+    fit = all(_alike(near[n], e, usage, own, skew) for n, (e, usage) in pairs)
+    return {n: e.id for n, (e, _) in pairs} if fit else {}
+
+
+def _kind(row: LogRow) -> tuple[int, bool]:
+    return row.completion_tokens, bool(row.is_stream)
+
+
+def _streamed(exchange: Exchange) -> bool:
+    return (exchange.request.body or {}).get("stream") is True
+
+
+def _ended(exchange: Exchange) -> dt.datetime:
+    return exchange.sent_at + dt.timedelta(milliseconds=exchange.elapsed_ms)
+
+
 def _fits(row: LogRow, exchange: Exchange, usage: Usage, own: Own, skew: dt.timedelta) -> bool:
+    return row.prompt_tokens in (usage.input, usage.billed_input) and _alike(row, exchange, usage, own, skew)
+
+
+def _alike(row: LogRow, exchange: Exchange, usage: Usage, own: Own, skew: dt.timedelta) -> bool:
+    """A row of just such a call, whatever input it counts."""
     body = exchange.request.body or {}
     return (
-        _in_window(row, exchange, skew)
+        row.kind == "consume"
+        and _in_window(row, exchange, skew)
         and row.model in (body.get("model", own.model), _answered_as(exchange))
         and row.completion_tokens == usage.output
-        and row.prompt_tokens in (usage.input, usage.billed_input)
-        and row.is_stream in (None, body.get("stream") is True)
+        and row.is_stream in (None, _streamed(exchange))
     )
 
 

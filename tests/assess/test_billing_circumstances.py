@@ -182,3 +182,19 @@ def test_books_that_say_nothing_of_ours_are_no_information(exchange, state, reas
         made.confidence,
         "relay_word",
     )
+
+
+MANY = [sent(n) for n in range(1, 5)]
+
+
+@pytest.mark.parametrize(
+    ("strangers", "said"),
+    [(2, "billing.matches"), (3, "billing.log_unavailable"), (9, "billing.log_unavailable")],
+)
+def test_a_few_rows_that_fit_are_no_match_beside_as_many_that_fit_nothing(strangers, said):
+    reading = books(row(1), foreign=ForeignRows(count=strangers, within=strangers))
+    told = next(f for f in judged(MANY, reading) if f.code in ("billing.matches", "billing.log_unavailable"))
+    assert told.code == said
+    assert told.params.get("reason", "few_rows_of_ours") == "few_rows_of_ours"
+    half = books(row(1), row(2), foreign=ForeignRows(count=9, within=9))
+    assert "billing.matches" in codes(judged(MANY, half))
