@@ -124,30 +124,31 @@ def _leaked(leaks: list[Leak], evidence: Evidence, knowledge: Knowledge) -> list
                     exchanges=tuple(leak.exchange for leak in named), confidence="strong", evidence_level="observed_pattern",
                     basis="known_list", expected={"model": asked}, observed={"untrusted_model": name})
         ]  # fmt: skip
-    limit = _vendors_limit(evidence, knowledge)
+    limit, live = _vendors_limit(evidence, knowledge)
     other = [leak for leak in leaks if not leak.model and limit and leak.cap != limit]
     if not other:
         return []
     fits = _with_limit(other[0].cap, knowledge)
+    seen = (
+        bool(fits) or live
+    )  # a limit of nobody's may be the relay's own; beside the vendor's answer to the same body it counts
     return [
         finding("model.limit_mismatch", {"requested": asked, "cap": other[0].cap, "expected_cap": limit, "fits": fits},
-                exchanges=tuple(leak.exchange for leak in other), outcome="mismatch" if fits else "inconclusive",
-                severity="low" if fits else "info", evidence_level="official_doc", basis="known_list",
+                exchanges=tuple(leak.exchange for leak in other), outcome="mismatch" if seen else "inconclusive",
+                severity="low" if seen else "info", evidence_level="official_doc", basis="known_list",
                 expected={"max_output": limit}, observed={"max_output": other[0].cap})
     ]  # fmt: skip
 
 
-def _vendors_limit(evidence: Evidence, knowledge: Knowledge) -> int | None:
-    """What the vendor names today for the very same body, else what it named or published before."""
+def _vendors_limit(evidence: Evidence, knowledge: Knowledge) -> tuple[int | None, bool]:
+    """What the vendor names today for the very same body (and that it does), else what it named or published before."""
     texts = [
         readable(e.response.body) for _, e in _of_case(evidence, OVERSIZE, "official") if e.response and e.status != 200
     ]
     live = {read[0] for text in texts for row in knowledge.limits if (read := row.read(text)) is not None}
-    return (
-        live.pop()
-        if len(live) == 1
-        else knowledge.max_output_of(evidence.target.official_model, evidence.started_at.date())
-    )
+    if len(live) == 1:
+        return live.pop(), True
+    return knowledge.max_output_of(evidence.target.official_model, evidence.started_at.date()), False
 
 
 def _with_limit(cap: int, knowledge: Knowledge) -> list[str]:

@@ -202,6 +202,18 @@ def test_a_limit_of_nobodys_may_be_the_relays_own():
     assert (found.outcome, found.severity, found.params["fits"]) == ("inconclusive", "info", [])
 
 
+def test_a_limit_of_nobodys_is_a_low_sign_beside_the_vendors_own_answer():
+    """Both were asked the very same body: whoever wrote it, the limit in force is not the vendor's. Never an accusation."""
+    official = case("mirror").model_copy(update={"side": "official"})
+    live = told(2, "mirror", refusal(limit_text(128_000)), side="official")
+    found = next(
+        f for f in judged(oversize(limit_text(77_777, "")), (official, live)) if f.code == "model.limit_mismatch"
+    )
+    assert (found.outcome, found.severity, found.accusation) == ("mismatch", "low", False)
+    assert (found.params["cap"], found.params["expected_cap"], found.params["fits"]) == (77_777, 128_000, [])
+    assert found.evidence_level == "official_doc"
+
+
 def test_the_own_limit_without_a_name_verifies_nothing():
     found = only(judged(oversize(limit_text(128_000, ""))))
     assert (found.code, found.outcome, found.confidence) == ("model.not_verifiable", "inconclusive", "weak")
