@@ -48,7 +48,7 @@ class Aside:
     ("at", "lost"),
     [("discovery|send:relay:free|before#2", 0), ("lanes|append:request.sending:relay|after#2", 1), (SECOND, 1),
      ("lanes|answer:paid|arriving#2", 1), ("lanes|append:exchange.recorded:relay|after#2", 0),
-     ("closing|send:official:free|before#1", 0)],
+     ("closing|send:relay:free|before#1", 0)],
 )  # fmt: skip
 def test_an_interrupted_run_says_so_and_can_be_gone_on_with(
     at: str, lost: int, drivers: tuple[Driver, Driver], tmp_path: Path
