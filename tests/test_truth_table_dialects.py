@@ -64,16 +64,24 @@ def test_with_a_counter_the_surplus_is_exact(tmp_path: Path) -> None:
 
 def test_without_one_it_is_a_lower_bound(tmp_path: Path) -> None:
     for seed in range(3):
-        hit = in_process("hidden_508", seed, tmp_path, dialect="openai_chat", checks=CHECKS).finding(
-            "tokens.constant_surplus"
-        )
+        audited = in_process("hidden_508", seed, tmp_path, dialect="openai_chat", checks=CHECKS, official=False)
+        hit = audited.finding("tokens.constant_surplus")
         assert 490 <= hit.params["low"] <= 508 <= hit.params["billed"]
         assert hit.basis == "known_list"
         assert {"intercept=ascii", "slope=cjk"} <= set(hit.observed)
 
 
+def test_a_vendor_without_a_counter_answers_the_same_lines_itself(tmp_path: Path) -> None:
+    audited = in_process("usage_x13", 2, tmp_path, dialect="openai_chat", checks=CHECKS)
+    hit = audited.finding("tokens.proportional_surplus")
+    assert (hit.basis, hit.params["slope"]) == ("declared_official", "1.30")
+    assert audited.judgement is not None
+    row = next(row for row in audited.judgement.coverage if row.check == 2)
+    assert (row.state, row.reason) == ("run", "")
+
+
 def test_chat_says_why_nothing_was_counted(tmp_path: Path) -> None:
-    audited = in_process("honest", 2, tmp_path, dialect="openai_chat", checks=CHECKS)
+    audited = in_process("honest", 2, tmp_path, dialect="openai_chat", checks=CHECKS, official=False)
     assert audited.judgement is not None
     row = next(row for row in audited.judgement.coverage if row.check == 2)
     assert (row.state, row.reason) == ("run", "no_counting_endpoint")

@@ -52,7 +52,8 @@ def _judged(check: int, findings: tuple[Finding, ...], evidence: Evidence) -> Co
         return Coverage(check=check, state="no_information", reason=str(own[0].params["reason"]))
     if check in CORE and _cut_short(evidence):
         return Coverage(check=check, state="run", reason="cut_short")
-    return Coverage(check=check, state="run", reason=evidence.target.no_counter_reason if check == 2 else "")
+    told = check != 2 or any(f.basis in ("live_official", "declared_official") for f in own)
+    return Coverage(check=check, state="run", reason="" if told else evidence.target.no_counter_reason)
 
 
 def _cut_short(evidence: Evidence) -> bool:

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
+from relay_audit.assess.token_parity import told_beside
 from relay_audit.bounds import percent, share_interval, unseen_share
 from relay_audit.codes import finding
 from relay_audit.evidence import Evidence
@@ -65,7 +66,9 @@ class Series:
 
 
 def assess_token_intercept(evidence: Evidence, knowledge: Knowledge) -> list[Finding]:
-    """Nothing where the vendor's counter was asked, or no such line was sent."""
+    """Nothing where the vendor's counter was asked, where it answered the same lines itself, or no such line was sent."""
+    if told_beside(evidence):
+        return []
     plan = evidence.plan
     sent = [s for s in plan.chargeable() if "times" in s.factors] if plan and not plan.counter else []
     if not sent:

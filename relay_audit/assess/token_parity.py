@@ -55,7 +55,36 @@ def assess_token_parity(evidence: Evidence, knowledge: Knowledge) -> list[Findin
     if plan.counter:
         samples, refused = _against_counter(evidence, answered)
         return _judge(samples, refused, evidence, _basis(evidence), "strong")
+    if beside := told_beside(evidence):
+        return _judge(beside, [], evidence, _basis(evidence), "strong")
     return _against_baseline(evidence, knowledge, answered)
+
+
+def told_beside(evidence: Evidence) -> list[Sample]:
+    """Where the vendor has no counter: repeated lines, each beside what the vendor billed for the very same body. Empty
+    where its own numbers do not grow by the line."""
+    plan = evidence.plan
+    mirrors = {s.mirrors: s for s in plan.steps if s.mirrors and s.when == "with"} if plan and not plan.counter else {}
+    samples = []
+    for step in plan.chargeable() if plan else ():
+        own, told = evidence.of_step(step.id), evidence.of_step(mirrors[step.id].id) if step.id in mirrors else None
+        if "times" not in step.factors or own is None or told is None or told.status != 200:
+            continue
+        usage, due = read_usage(own, evidence.pack), read_usage(told, evidence.pack)
+        if usage is not None and due is not None and abs(told.sent_at - own.sent_at) <= CONTROL_WINDOW:
+            samples.append(Sample(step, own.id, due.billed_input, usage, (told.id,), shape=_shape(own)))
+    scripts = {s.factor("script") for s in samples}
+    return samples if scripts and all(_grows([s for s in samples if s.factor("script") == n]) for n in scripts) else []
+
+
+def _grows(samples: list[Sample]) -> bool:
+    """Whether the vendor's own numbers lie on one line, each within the jitter of a count."""
+    points = sorted((int(str(s.factor("times"))), s.official) for s in samples)
+    if len(points) < MIN_SIZES:
+        return False
+    (first, low), (last, high) = points[0], points[-1]
+    slope = (high - low) / (last - first) if last > first else 0.0
+    return slope > 0 and all(abs(low + slope * (times - first) - count) <= SPREAD for times, count in points)
 
 
 def streams_below(evidence: Evidence) -> tuple[str, ...]:
