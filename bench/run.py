@@ -17,16 +17,18 @@ import time
 from contextlib import chdir, redirect_stderr, redirect_stdout
 from dataclasses import dataclass, field, replace
 from decimal import Decimal
+from multiprocessing import Pipe, get_context
+from multiprocessing.connection import Connection
 from pathlib import Path
 
 from append import append
 
 from relay_audit.cli.course import run_one
 from relay_audit.cli.flow import Invocation
-from relay_audit.cli.laboratory import demo_target
 from relay_audit.clock import SystemClock
 from relay_audit.lab import Arrival, HttpAnswer, HttpRequest, Served, serve
 from relay_audit.lab.wire import Side
+from relay_audit.target import target_from
 from relay_audit.workspace import Workspace
 
 SCENARIO = "honest"
@@ -120,12 +122,10 @@ class LoggedClock(SystemClock):
         await asyncio.sleep(seconds)
 
 
-def wall_time(home: str) -> dict[str, float]:
-    """Every answer takes `LATENCY_S`. Critical path: the relay's answers, one after the other as they have to be, the
-    official answers that no relay answer overlaps, and the waits that the relay's books ask for."""
+def slow_lab(pipe: Connection) -> None:
+    """A process of its own, as a relay is one: every answer takes `LATENCY_S`. Sends the lab, then the spans of its answers."""
     spans: dict[Side, list[tuple[float, float]]] = {"relay": [], "official": [], "elsewhere": []}
-    clock = LoggedClock()
-    with serve(SCENARIO) as served, chdir(home):
+    with serve(SCENARIO) as served:
         answer = served.world.handle
 
         def slowly(side: Side, request: HttpRequest) -> HttpAnswer:
@@ -134,13 +134,36 @@ def wall_time(home: str) -> dict[str, float]:
             return replace(answer(side, request), delay=LATENCY_S)
 
         served.world.handle = slowly  # type: ignore[method-assign]
+        pipe.send((served.relay_url, served.official_url, served.relay_key, served.official_key))
+        pipe.recv()
+        pipe.send(spans)
+
+
+def wall_time(home: str) -> dict[str, float]:
+    """Critical path: the relay's answers, one after the other as they have to be, the official answers that no relay answer
+    overlaps, and the waits that the relay's books ask for."""
+    clock, (here, there) = LoggedClock(), Pipe()
+    lab = get_context("spawn").Process(target=slow_lab, args=(there,), daemon=True)
+    lab.start()
+    relay_url, official_url, relay_key, official_key = here.recv()
+    with chdir(home):
         call = Invocation(lang="en", as_json=True, no_input=True, max_usd=Decimal(1), clock=clock)
-        call.environ = {**os.environ, "LAB_RELAY_KEY": served.relay_key, "LAB_OFFICIAL_KEY": served.official_key}
+        call.environ = {**os.environ, "LAB_RELAY_KEY": relay_key, "LAB_OFFICIAL_KEY": official_key}
         call.space = Workspace(Path(home) / "audits", Path(home) / "state", Path(home) / "config")
+        target = target_from(
+            {
+                "target": {"model": "claude-sonnet-5-5", "claim": {"channel": "anthropic"}},
+                "relay": {"base_url": relay_url, "key_env": "LAB_RELAY_KEY"},
+                "official": {"base_url": official_url, "key_env": "LAB_OFFICIAL_KEY"},
+            }
+        )
         began = time.monotonic()
         with Path(os.devnull).open("w") as nowhere, redirect_stdout(nowhere), redirect_stderr(nowhere):
-            run_one(demo_target(served), call)
+            run_one(target, call)
         wall = time.monotonic() - began
+    here.send("done")
+    spans: dict[Side, list[tuple[float, float]]] = here.recv()
+    lab.join(10)
     relay, both = len(spans["relay"]) * LATENCY_S, covered(spans["relay"] + spans["official"])
     waits = sum(clock.waited)
     critical = both + waits
