@@ -10,6 +10,7 @@ from pydantic import Field
 
 from relay_audit.books import BalanceReading, LogReading, LogRow, PriceReading, RateReading, SiteFacts, UsageReading
 from relay_audit.exchange import Exchange
+from relay_audit.finding import Basis
 from relay_audit.ledger import Ledger
 from relay_audit.media_facts import MediaReading
 from relay_audit.pack import Pack
@@ -60,6 +61,11 @@ class TargetFacts(Frozen):
     """The findings of that run that are tested again; empty where all of it is repeated."""
     baseline_sources: tuple[str, ...] = ()
     """Who vouches for the rows of the buyer's baselines file, and when they were seen."""
+
+    @property
+    def official_basis(self) -> Basis:
+        """What a comparison with the official side rests on."""
+        return "live_official" if self.official_is_vendor else "declared_official"
 
 
 class ApprovalFacts(Frozen):

@@ -21,6 +21,11 @@ BOOKS = "relay_log"
 FORECAST = "usage_at_quoted_price"
 
 
+def from_books(settled: Sequence[Entry]) -> bool:
+    """Whether the relay's own rows say what these cost. A refusal has no row, and cost nothing."""
+    return bool(settled) and all(entry.basis == BOOKS for entry in settled if entry.amount)
+
+
 def multiple_of(
     ledger: Ledger, exchanges: Mapping[str, Exchange], balance: Sequence[BalanceReading], per_unit: int
 ) -> Decimal:

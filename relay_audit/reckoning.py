@@ -13,6 +13,7 @@ from typing import Any, Literal
 
 from relay_audit.evidence import Evidence
 from relay_audit.finding import Finding
+from relay_audit.multiple import from_books
 from relay_audit.words import Frozen, Side
 
 PLACES = Decimal("0.000001")
@@ -127,7 +128,7 @@ def _lines(evidence: Evidence) -> Iterable[BillLine]:
             at_most=line.at_most,
             settled=sum((entry.amount for entry in settled), Decimal(0)),
             unconfirmed=sum((e.amount for e in own if e.state in ("unconfirmed", "reserved")), Decimal(0)),
-            from_log=bool(settled) and all(entry.basis == "relay_log" for entry in settled),
+            from_log=from_books(settled),
         )
 
 

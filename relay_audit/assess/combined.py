@@ -112,11 +112,7 @@ def _signed_and_seen(found: list[Finding], evidence: Evidence, knowledge: Knowle
         exchanges=tuple(dict.fromkeys((*signed.exchanges, *(second.exchanges if second else streams)))),
         confidence="strong",
         evidence_level="observed_pattern",
-        basis=second.basis
-        if second
-        else "live_official"
-        if evidence.target.official_is_vendor
-        else "declared_official",
+        basis=second.basis if second else evidence.target.official_basis,
         expected={**(second.expected if second else {}), **signed.expected},
         observed={**(second.observed if second else {}), **signed.observed},
     )

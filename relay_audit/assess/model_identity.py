@@ -129,9 +129,8 @@ def _leaked(leaks: list[Leak], evidence: Evidence, knowledge: Knowledge) -> list
     if not other:
         return []
     fits = _with_limit(other[0].cap, knowledge)
-    seen = (
-        bool(fits) or live
-    )  # a limit of nobody's may be the relay's own; beside the vendor's answer to the same body it counts
+    # A limit of nobody's may be the relay's own; beside the vendor's answer to the same body it counts.
+    seen = bool(fits) or live
     return [
         finding("model.limit_mismatch", {"requested": asked, "cap": other[0].cap, "expected_cap": limit, "fits": fits},
                 exchanges=tuple(leak.exchange for leak in other), outcome="mismatch" if seen else "inconclusive",

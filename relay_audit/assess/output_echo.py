@@ -12,7 +12,7 @@ from relay_audit.assess.parameter_effects import asked_for, written
 from relay_audit.codes import finding
 from relay_audit.evidence import Evidence
 from relay_audit.exchange import Exchange, pointer, whole_number
-from relay_audit.finding import Basis, Finding
+from relay_audit.finding import Finding
 from relay_audit.fingerprint import Knowledge
 from relay_audit.pack import Pack
 from relay_audit.plan import Step
@@ -51,9 +51,8 @@ def assess_output_echo(evidence: Evidence, _: Knowledge) -> list[Finding]:
         return []
     billed, due = sum(c.relay[1] for c in copies), round(sum(c.due for c in copies))
     params = {"n": len(copies), "billed": billed, "official": due, "slope": f"{billed / due:.2f}"}
-    basis: Basis = "live_official" if evidence.target.official_is_vendor else "declared_official"
     return [finding("tokens.output_inflated", params, exchanges=tuple(x for c in copies for x in c.exchanges),
-                    confidence="strong", basis=basis, expected={"output_tokens": due},
+                    confidence="strong", basis=evidence.target.official_basis, expected={"output_tokens": due},
                     observed={"output_tokens": billed})]  # fmt: skip
 
 

@@ -145,7 +145,7 @@ def official_side(step: Step, exchange: Exchange, scene: Scene) -> Official | No
         if first.status == 200 and any(pointer(first.answer(), path) != value for path, value in reads.items()):
             return None  # the vendor's own answer does not show it today: nothing to hold an answer against
         return Official(first.status or 0, said.kind, said.text, row.names if row else "",
-                        "live_official" if evidence.target.official_is_vendor else "declared_official", "measured",
+                        evidence.target.official_basis, "measured",
                         reads=reads, exchanges=tuple(e.id for e in told))  # fmt: skip
     if row is None or row.age(day) == "expired" or (step.refusal and any(e.status == 200 for e in told)):
         return None  # the vendor takes it today: an older record of a refusal is held against nobody

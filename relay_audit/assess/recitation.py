@@ -11,6 +11,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 from difflib import SequenceMatcher
+from functools import partial
 from itertools import combinations
 from typing import NamedTuple
 
@@ -55,13 +56,14 @@ def assess_recitation(evidence: Evidence, _: Knowledge) -> list[Finding]:
     answers = [(step, e) for step in asked if (e := evidence.of_step(step.id)) is not None and e.status == 200]
     if not answers:
         return []
+    nothing = partial(_nothing, len(answers), exchanges=tuple(e.id for _, e in answers))
     told = [(e, block) for step, e in answers if (block := _block(step, e, evidence))]
     best = max((_common(one, other) for (_, one), (_, other) in combinations(told, 2)), key=_length, default=None)
     if best is None or _length(best) < SHARED:
-        return [_nothing(answers, "no_agreement" if len(told) > 1 else "not_recited")]
+        return [nothing("no_agreement" if len(told) > 1 else "not_recited")]
     vendor = [(step, e) for step in _mirrors(asked, evidence) if (e := evidence.of_step(step.id)) is not None]
     if any(2 * _length(_common(best, _passage(written(e, evidence.pack)))) >= _length(best) for _, e in vendor):
-        return [_nothing(answers, "control_recites")]
+        return [nothing("control_recites")]
     params = {
         "n": len(told),
         "of": len(asked),
@@ -81,14 +83,12 @@ def beside_the_count(found: list[Finding]) -> list[Finding]:
 def _without_room(item: Finding, room: int) -> Finding:
     if room and item.params["about_tokens"] <= LONGER * room:
         return item
-    reason = "longer_than_surplus" if room else "no_surplus"
-    return finding("tokens.nothing_recited", {"of": item.params["of"], "reason": reason}, exchanges=item.exchanges,
-                   basis=item.basis, confidence="weak")  # fmt: skip
+    return _nothing(item.params["of"], "longer_than_surplus" if room else "no_surplus", item.exchanges)
 
 
-def _nothing(answers: list[tuple[Step, Exchange]], reason: str) -> Finding:
-    return finding("tokens.nothing_recited", {"of": len(answers), "reason": reason}, basis="relay_word", confidence="weak",
-                   exchanges=tuple(e.id for _, e in answers))  # fmt: skip
+def _nothing(of: int, reason: str, exchanges: tuple[str, ...]) -> Finding:
+    return finding("tokens.nothing_recited", {"of": of, "reason": reason}, exchanges=exchanges, basis="relay_word",
+                   confidence="weak")  # fmt: skip
 
 
 def _mirrors(asked: list[Step], evidence: Evidence) -> Iterable[Step]:

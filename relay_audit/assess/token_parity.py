@@ -51,12 +51,12 @@ def assess_token_parity(evidence: Evidence, knowledge: Knowledge) -> list[Findin
     if plan.counter and evidence.target.recorded:
         counted = {step.counts for step in plan.steps}
         samples, refused = _against_counter(evidence, [row for row in answered if row[0].id in counted])
-        return _patterns_alone(_judge(samples, refused, evidence, _basis(evidence), "strong"))
+        return _patterns_alone(_judge(samples, refused, evidence, evidence.target.official_basis, "strong"))
     if plan.counter:
         samples, refused = _against_counter(evidence, answered)
-        return _judge(samples, refused, evidence, _basis(evidence), "strong")
+        return _judge(samples, refused, evidence, evidence.target.official_basis, "strong")
     if beside := told_beside(evidence):
-        return _judge(beside, [], evidence, _basis(evidence), "strong")
+        return _judge(beside, [], evidence, evidence.target.official_basis, "strong")
     return _against_baseline(evidence, knowledge, answered)
 
 
@@ -109,10 +109,6 @@ def _patterns_alone(found: list[Finding]) -> list[Finding]:
         if item.code == "tokens.variable_surplus" and item.accusation else item
         for item in found
     ]  # fmt: skip
-
-
-def _basis(evidence: Evidence) -> Basis:
-    return "live_official" if evidence.target.official_is_vendor else "declared_official"
 
 
 def _against_counter(

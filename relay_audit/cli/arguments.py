@@ -141,7 +141,7 @@ def _overridden(target: Target, quick: dict[str, Any]) -> Target:
     if quick.get("checks"):
         audit = _audit(audit.model_dump() | {"checks": _numbers(quick["checks"])}, target)
     if quick.get("also"):
-        audit = _audit(audit.model_dump() | {"also": _words(quick["also"])}, target)
+        audit = _audit(audit.model_dump() | {"also": words_in(quick["also"])}, target)
     official = target.official
     if official is not None and quick.get("official_proxy"):
         official = official.model_copy(update={"proxy": quick["official_proxy"]})
@@ -158,12 +158,13 @@ def _audit(table: dict[str, Any], target: Target) -> Any:  # noqa: ANN401  an Au
         ) from None
 
 
-def _words(text: str) -> tuple[str, ...]:
+def words_in(text: str) -> tuple[str, ...]:
+    """The items of a list as people type one, full-width commas among them."""
     return tuple(part.strip() for part in text.replace("，", ",").split(",") if part.strip())
 
 
 def _numbers(text: str) -> tuple[int, ...]:
     try:
-        return tuple(int(part) for part in text.replace("，", ",").split(",") if part.strip())
+        return tuple(int(part) for part in words_in(text))
     except ValueError:
         raise UsageError("--checks takes numbers: 1,2,6", next_step="for example --checks 1,2") from None

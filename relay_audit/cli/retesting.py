@@ -31,7 +31,7 @@ def retest(
     json: options.Json = False,
 ) -> None:
     """Test only these findings again, with a quote of its own; one that falls is marked as withdrawn in RUN."""
-    wanted = [part for part in findings.replace("，", ",").split(",") if part.strip()]
+    wanted = arguments.words_in(findings)
     if not wanted:
         raise UsageError("--findings names no finding", next_step="for example --findings F003,F005")
     with opened(run) as store:

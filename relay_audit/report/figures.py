@@ -11,7 +11,7 @@ from relay_audit.evidence import Evidence
 from relay_audit.exchange import Exchange, pointer, whole_number
 from relay_audit.finding import Finding, Money
 from relay_audit.fingerprint import Knowledge, ListPrice
-from relay_audit.multiple import BOOKS
+from relay_audit.multiple import BOOKS, from_books
 from relay_audit.quote import UnitPrice
 from relay_audit.usage import read_usage
 from relay_audit.words import round_up
@@ -60,7 +60,6 @@ def money_of(evidence: Evidence) -> Money:
     """Quoted, approved and charged, from quote, approval and ledger."""
     quote, approval, ledger = evidence.quote, evidence.approval, evidence.ledger
     settled = [entry for entry in ledger.entries if entry.state == "settled" and entry.side == "relay"]
-    from_log = all(entry.basis == BOOKS for entry in settled if entry.amount)  # a refusal has no row, and cost nothing
     return Money(
         currency=quote.currency if quote else "USD",
         quoted_expected=quote.expected if quote else Decimal(0),
@@ -70,7 +69,7 @@ def money_of(evidence: Evidence) -> Money:
         charged_relay=ledger.total("settled", "relay"),
         charged_official=ledger.total("settled", "official"),
         unconfirmed=ledger.total("unconfirmed"),
-        basis=("relay_log" if from_log else "usage_at_quoted_price") if settled else "",
+        basis=(BOOKS if from_books(settled) else "usage_at_quoted_price") if settled else "",
     )
 
 
