@@ -22,8 +22,10 @@ FORECAST = "usage_at_quoted_price"
 
 
 def from_books(settled: Sequence[Entry]) -> bool:
-    """Whether the relay's own rows say what these cost. A refusal has no row, and cost nothing."""
-    return bool(settled) and all(entry.basis == BOOKS for entry in settled if entry.amount)
+    """Whether the relay's own rows say what these cost. A refusal has no row and cost nothing; refusals alone say
+    nothing of rows."""
+    told = [entry.basis == BOOKS for entry in settled if entry.amount]
+    return bool(told) and all(told)
 
 
 def multiple_of(
