@@ -9,6 +9,7 @@ from dataclasses import replace
 from decimal import Decimal
 
 from relay_audit.books import PriceReading
+from relay_audit.multiple import EVEN, unread
 from relay_audit.reconcile import reconcile
 from relay_audit.relays.panel import PRICING
 from relay_audit.settlement import SETTLING, Settlement
@@ -18,6 +19,8 @@ from relay_audit.transport import Outgoing
 HELD = dt.timedelta(seconds=70)
 """A balance that lost more than the rows say may still hold what was reserved for us, or for a long call of somebody else
 whose row is not written yet, or be settled once a minute."""
+LATE_ROWS = 2 * SETTLING
+"""How long after the last sending rows are waited for that the balance has paid for."""
 REFUNDS = 2 * SETTLING
 """How long after the last sending a refund is waited for."""
 
@@ -31,8 +34,17 @@ async def look_again(settlement: Settlement) -> None:
     if refund_open(settlement):
         await _after(settlement, REFUNDS)
     elif rows_and_balance_differ(settlement) or usage_page_differs(settlement):
-        more = balance_lost_more(settlement) and settlement.rows_are_whole()
-        await _after(settlement, HELD if more else SETTLING)
+        await _after(settlement, _patience(settlement))
+
+
+def _patience(settlement: Settlement) -> dt.timedelta:
+    """A log that has stopped to answer is not waited for."""
+    if settlement.recorder.history.log[-1].state not in ("read", "empty"):
+        return SETTLING
+    whole = settlement.rows_are_whole()
+    if balance_lost_more(settlement) and (whole or beyond_the_missing_rows(settlement)):
+        return HELD
+    return SETTLING if whole else LATE_ROWS
 
 
 def refund_open(settlement: Settlement) -> bool:
@@ -53,6 +65,14 @@ def balance_lost_more(settlement: Settlement) -> bool:
     history = settlement.recorder.history
     found = reconcile(tuple(history.balance), tuple(history.log), history.site.quota_per_unit)
     return found is not None and found.gap > 0 and not found.foreign_rows
+
+
+def beyond_the_missing_rows(settlement: Settlement) -> bool:
+    """Whether it lost more than rows that are not there yet would say, by the forecast of their calls: then whoever
+    judges has to know that nothing came any more."""
+    history = settlement.recorder.history
+    found = reconcile(tuple(history.balance), tuple(history.log), history.site.quota_per_unit)
+    return found is not None and found.gap > unread(history.ledger) * EVEN
 
 
 def usage_page_differs(settlement: Settlement) -> bool:

@@ -28,6 +28,8 @@ LATE_READS = 2
 KEPT_FOR_THE_END = 2
 """Calls that are not spent between steps: the settlement's reading of the log, and the balance. Where rows are late, one
 more: the log a second time."""
+KEPT_FOR_THE_LOOK = 2
+"""Calls that are not spent on rows that are late: the balance, and the log once more when that one has spoken."""
 LEAVE_BEFORE, LEAVE_LOOK, LEAVE_EARLY, LEAVE_BETWEEN, LEAVE_LATE, LEAVE_BALANCE = 4, 9, 1, 4, 1, 2
 LEAVE_RATIOS = 4
 """Calls that a read leaves to what matters more, here or in the next audit: the read that joins every call comes first."""
@@ -258,6 +260,8 @@ class Settlement:
         for late in range(1, (1 if self._balance_tells else LATE_READS) + 1):
             if reading is None or reading.state not in ("read", "empty") or not self._missing(reading):
                 break
+            if late > 1 and reading.state == "read" and self._used() + KEPT_FOR_THE_LOOK >= PER_RUN:
+                break  # the balance says how long to wait for the rest: the last read is the second look's
             await self._wait(SETTLING * late)
             later = await self.books.log(f"late{late}", leave=LEAVE_LATE)
             if later is None or later.state not in ("read", "empty"):

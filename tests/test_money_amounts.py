@@ -86,6 +86,7 @@ AMOUNTS: tuple[tuple[str, str, str, Any], ...] = (
     ("errors_charged", "billing.error_charged", "charged", Till.of_refusals),
     ("errors_unlogged", "billing.overcharged", "difference", Till.unlogged),
     ("charge_without_row", "billing.overcharged", "difference", Till.unlogged),
+    ("rows_kept_out", "billing.overcharged", "charged", Till.unlogged),
     ("holds_kept", "billing.hold_not_released", "held", Till.unlogged),
     ("empty_charged", "billing.empty_reply_charged", "charged", Till.of_empty_answers),
     ("refund_late", "billing.refund_late", "refunded", Till.refunded),

@@ -90,13 +90,29 @@ def test_a_row_that_is_late_is_waited_for(tmp_path):
     ] == [True] * 4
 
 
+def but_the_last(stage: Staged) -> httpx.Response:
+    """The relay's own rows, the last one missing: the balance has paid for that one too, and for no more."""
+    return json_answer({"success": True, "data": stage.world.relay.log.own_rows()[:-1]})
+
+
 def test_the_wait_is_bounded(tmp_path):
-    stage = Books(lambda _: EMPTY, rows_of, lambda s: rows_of(s, but=1)).run(tmp_path)
+    stage = Books(lambda _: EMPTY, rows_of, but_the_last).run(tmp_path)
     assert stage.paths().count(LOG) == 5
     assert [basis for basis, _ in charges(stage)] == ["relay_log"] * 3 + ["usage_at_quoted_price"]
     last = max(e.sent_at for e in stage.history.sent())
     assert (stage.clock.now() - last).total_seconds() < 60
     assert any(f.code == "billing.settlement_pending" for f in stage.judged().findings)
+
+
+def test_a_balance_that_lost_more_than_the_missing_row_is_waited_for_once_more(tmp_path):
+    stage = Books(lambda _: EMPTY, rows_of, lambda s: rows_of(s, but=1)).run(tmp_path)
+    last = max(e.sent_at for e in stage.history.sent())
+    reads = [(reading.at - last).total_seconds() for reading in stage.history.log]
+    assert len(reads) == 6
+    assert 60 <= reads[-1] < 80
+    assert (stage.history.usage[-1].at - last).total_seconds() >= 60, (
+        "the page stands in: the balance's reads are used up"
+    )
 
 
 @pytest.mark.parametrize(

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import datetime as dt
 from dataclasses import dataclass
-from decimal import ROUND_HALF_UP, Decimal
+from decimal import Decimal
 from typing import Literal
 
 from relay_audit.assess.billing_arithmetic import Judged
 from relay_audit.assess.billing_calls import Bill, Call, dollars, ids
+from relay_audit.assess.billing_rowless import SETTLED, beyond_late_rows, came_after, reserve
 from relay_audit.books import UsageReading
 from relay_audit.codes import finding
 from relay_audit.evidence import Evidence
@@ -16,12 +17,8 @@ from relay_audit.finding import Finding
 from relay_audit.reconcile import Reconciliation
 from relay_audit.words import money
 
-SETTLED = dt.timedelta(seconds=10)
-"""A balance is written by a queue, seconds after the rows."""
 QUIET = dt.timedelta(minutes=10)
 """Other traffic so shortly before the first balance may still have been on its way."""
-HELD_INPUT = 500
-"""new-api never reserves for fewer input tokens."""
 LARGEST_SEARCH = 5_000_000
 State = Literal["agrees", "pending", "other_traffic", "settling", "differs", "unknown"]
 
@@ -47,8 +44,11 @@ def against_balance(
     quiet = balance.until - bill.last_sent >= SETTLED
     if gap < 0:
         return Verdict("differs", (_less(evidence, balance),)) if quiet and not _planned(bill) else Verdict("settling")
-    if _open_calls(evidence, bill):
-        return Verdict("pending")
+    if open_ := _open_calls(evidence, bill):
+        beyond = beyond_late_rows(evidence, bill, balance, done, open_)
+        return Verdict("differs", (beyond,)) if beyond is not None else Verdict("pending")
+    if came_after(evidence, bill, balance):
+        return Verdict("settling")
     return Verdict("differs", (_more(bill, balance, done, sure=quiet),))
 
 
@@ -125,16 +125,10 @@ def _kept_reserves(bill: Bill, balance: Reconciliation, done: tuple[Judged, ...]
         return 0
     rate = done[0].tariff.model * done[0].tariff.group
     gap = int((balance.gap * bill.per_unit).to_integral_value())
-    sizes = [size for call in bill.calls if (size := _reserve(call, rate)) > 0]
+    sizes = [size for call in bill.calls if (size := reserve(call, rate)) > 0]
     if not sizes or gap > LARGEST_SEARCH or gap < min(sizes):
         return 0
     return _fewest(gap, sizes)
-
-
-def _reserve(call: Call, rate: Decimal) -> int:
-    limit = call.step.output_limit if call.step else None
-    prompt = max((row.prompt_tokens for row in call.rows), default=0)
-    return int(((max(prompt, HELD_INPUT) + limit) * rate).quantize(Decimal(1), ROUND_HALF_UP)) if limit else 0
 
 
 def _fewest(gap: int, sizes: list[int]) -> int:

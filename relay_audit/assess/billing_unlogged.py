@@ -10,8 +10,8 @@ import itertools
 from decimal import Decimal
 from typing import NamedTuple
 
-from relay_audit.assess.billing_balance import SETTLED
 from relay_audit.assess.billing_calls import Call, calls_of, dollars, ids
+from relay_audit.assess.billing_rowless import SETTLED
 from relay_audit.books import BalanceReading, coarse
 from relay_audit.codes import finding
 from relay_audit.evidence import Evidence

@@ -29,10 +29,10 @@ SHARED = (
 MONEY = (
     "price_above_list", "claimed_30_charged_36", "another_group", "double_rows", "copies_under_fresh_ids", "plan_loses_double",
     "above_ratio_list", "double_without_log", "errors_charged", "errors_unlogged", "empty_charged", "holds_kept",
-    "refund_late", "refund_missing", "charge_without_row", "usage_page_x69", "usage_page_x0", "cache_read_as_input",
+    "refund_late", "refund_missing", "charge_without_row", "rows_kept_out", "usage_page_x69", "usage_page_x0", "cache_read_as_input",
     "honest_markup", "honest_user_ratio", "honest_per_call", "honest_expression", "honest_tool_surcharge",
     "honest_tiny_price", "honest_odd_ratio", "honest_ratio_list", "honest_cny", "honest_full_log", "honest_uncharged",
-    "honest_plan",
+    "honest_plan", "honest_rows_lost",
 )  # fmt: skip
 """What may be turned between usage, row and balance, and reads the same here; marks for a cache are not known here, and no
 probe asks for a stream."""

@@ -46,6 +46,10 @@ class Money:
     """Every so many calls have a second row under a fresh request id, charged like the first."""
     unlogged_every: int = 0
     """Every so many calls lower the balance a second time, without a row."""
+    rowless_every: int = 0
+    """Every so many calls have no row, and lower the balance …"""
+    rowless_factor: int = 1
+    """… by this multiple of what their row would have charged."""
     uncharged_every: int = 0
     """Every so many calls have neither row nor charge."""
     errors: Literal["free", "charged", "unlogged", "refunded_late", "refund_missing"] = "free"

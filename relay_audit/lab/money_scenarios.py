@@ -152,6 +152,14 @@ FAULTS: tuple[Scenario, ...] = (
     ),
     row(
         "fault",
+        "rows_kept_out",
+        "every fifth call has no row and costs five times as much",
+        "每五次调用有一次没有记录，余额却按五倍扣",
+        Knobs(money=Money(rowless_every=5, rowless_factor=5)),
+        "billing.overcharged",
+    ),
+    row(
+        "fault",
         "usage_page_x69",
         "the usage page says 6.9 times as much",
         "用量页面显示 6.9 倍",
@@ -292,6 +300,14 @@ HONEST: tuple[Scenario, ...] = (
         "every ninth call is not charged at all",
         "每九次调用有一次不扣费",
         Knobs(money=Money(uncharged_every=9)),
+    ),
+    row(
+        "honest",
+        "honest_rows_lost",
+        "every fifth call has no row and costs what it would have said",
+        "每五次调用有一次没有记录，余额照常扣",
+        Knobs(money=Money(rowless_every=5)),
+        notes="rows that are late for good: the balance fell by what they would say",
     ),
     row("honest", "honest_plan", "calls are paid out of a plan", "由套餐额度支付", Knobs(money=Money(plan=True))),
 )

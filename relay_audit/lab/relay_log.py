@@ -43,6 +43,7 @@ class RelayLog:
         self._copied = Every(knobs.money.copies_every)
         self._plan_used = 0
         self._unlogged = Every(knobs.money.unlogged_every)
+        self._rowless = Every(knobs.money.rowless_every)
         self._uncharged = Every(knobs.money.uncharged_every)
         self._held = Every(knobs.money.holds_kept_every)
         self._rng = rng
@@ -68,6 +69,9 @@ class RelayLog:
         price = charged(self._models[model].list_price, money)
         ratio = group_ratio(knobs.group_ratio, money, self._now())
         quota = self._quota(tokens, price, ratio) * knobs.charge_factor
+        if self._rowless.hit():
+            self.unlogged += quota * money.rowless_factor
+            return quota
         other = self._other(tokens, price, ratio, use_time)
         if money.plan:
             self._plan_used += quota * money.plan_factor
@@ -83,13 +87,17 @@ class RelayLog:
         if self._copied.hit():
             fresh = ids.relay_request_id(self._now(), self._rng)
             self._append(self._now(), delay, fresh, model, tokens, quota, other, stream, use_time)
-        if self._unlogged.hit():
-            self.unlogged += quota
-        if self._held.hit():
-            self.unlogged += hold(tokens.prompt, limit, price, ratio)
+        self._take_more(quota, hold(tokens.prompt, limit, price, ratio))
         if knobs.foreign_rows and self._rng.random() < 0.6:
             self._foreign(self._now())
         return quota
+
+    def _take_more(self, quota: int, held: int) -> None:
+        """What leaves the balance beside a row."""
+        if self._unlogged.hit():
+            self.unlogged += quota
+        if self._held.hit():
+            self.unlogged += held
 
     def refused(self, request_id: str, model: str, prompt: int, limit: int) -> None:
         """What becomes of the reserve of a call that the upstream refused."""

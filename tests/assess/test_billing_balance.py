@@ -75,7 +75,8 @@ def unsettled(exchange: str) -> Ledger:
         (TWO, books(*ROWS), balances(9, until=12), {}, "differs"),
         (TWO, books(*ROWS), balances(9, until=11.9), {}, "settling"),
         (TWO, books(*(row(n, plan_billed=True) for n in (1, 2))), balances(9), {}, "settling"),
-        (TWO, books(row(1)), balances(999), {}, "pending"),
+        (TWO, books(row(1)), balances(2 * PAID), {}, "pending"),
+        (TWO, books(row(1)), balances(999), {}, "differs"),  # no late row would say that much
         ([sent(1), lost(2, "s2")], books(row(1)), balances(999), {}, "pending"),
         ([sent(1), lost(2, "s2", delivery="not_sent")], books(row(1)), balances(999), {}, "differs"),
         ([sent(1), sent(2, REFUSED, status=400)], books(row(1)), balances(999), {}, "differs"),
