@@ -13,11 +13,11 @@ from dataclasses import replace
 from typing import Any
 from urllib.parse import urlsplit
 
-from relay_audit.discovery import Sides
 from relay_audit.disk import file_errors, move_durably
 from relay_audit.endpoint import Answer, Endpoint, Outgoing
 from relay_audit.errors import RelayAuditError
 from relay_audit.exchange import Exchange, says_error
+from relay_audit.free_questions import Sides
 from relay_audit.kept_file import FILM, KeptFile
 from relay_audit.media.examine import examine
 from relay_audit.media_facts import MediaFacts, MediaReading

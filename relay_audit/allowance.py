@@ -1,8 +1,7 @@
 """The budget above a run's own: what all runs of this machine may spend in a month, or those of a fleet together.
 
-Each run keeps one small file here that says the most it can have spent by now: raised before a request leaves, set to
-what it came to afterwards. A process that dies leaves it too high by one request, never too low; a run that is deleted
-still counts.
+Each run keeps one small file here that says at least the most it can have spent by now: raised before a request leaves, set
+to what it came to afterwards. A process that dies leaves it too high, never too low; a run that is deleted still counts.
 """
 
 from __future__ import annotations

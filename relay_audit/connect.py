@@ -11,8 +11,8 @@ from typing import cast, get_args
 from filelock import FileLock, Timeout
 
 from relay_audit.clock import Clock
-from relay_audit.discovery import Notify, Sides
 from relay_audit.errors import Unfinished
+from relay_audit.free_questions import Notify, Sides
 from relay_audit.keys import (
     KeyShapes,
     confirm_origin,

@@ -9,52 +9,31 @@ from __future__ import annotations
 import asyncio
 import datetime as dt
 import random
-from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import get_args
+from typing import NamedTuple, get_args
 
 from relay_audit.books import SiteFacts
 from relay_audit.calibration import with_calibration
 from relay_audit.catalog import Packs
-from relay_audit.clock import Clock
 from relay_audit.errors import Unfinished, key_refused
 from relay_audit.evidence import TargetFacts
 from relay_audit.exchange import Exchange, pointer
 from relay_audit.fingerprint import Knowledge
+from relay_audit.free_questions import Sides, ask_free, ask_officials
 from relay_audit.pack import Pack
-from relay_audit.plan import Plan, Question, Step, make_plan, quote_counts
+from relay_audit.plan import Plan, Question, make_plan, quote_counts
 from relay_audit.prices import PriceFile
 from relay_audit.quote import Prices, Quote, make_quote
 from relay_audit.recorder import Recorder
-from relay_audit.redaction import Secret
 from relay_audit.relays import detect, panel, tariff
 from relay_audit.relays.registry import adapter_of
 from relay_audit.replay import History
 from relay_audit.target import origin_of
-from relay_audit.transport import Endpoint, Outgoing, Transport
+from relay_audit.transport import Outgoing
 from relay_audit.trip_wire import armed
 from relay_audit.usage import counted, official_fault
 from relay_audit.wording import Wording
 from relay_audit.words import AuthStyle
-
-FREE_ATTEMPTS = 3
-"""A free request may be asked again after a passing fault; each attempt is recorded."""
-OFFICIAL_AT_ONCE = 8
-"""Free questions in flight at the vendor: its limit is per minute, and a buyer's other work goes on."""
-PASSING = (408, 425, 429, 500, 502, 503, 504, 529)
-
-Notify = Callable[[str, dict[str, object]], None]
-
-
-@dataclass
-class Sides:
-    """The ways out of a run: one transport, at most two endpoints."""
-
-    transport: Transport
-    clock: Clock
-    relay: Endpoint
-    official: Endpoint | None
-    notify: Notify
 
 
 @dataclass(frozen=True)
@@ -70,18 +49,19 @@ async def discover(
     recorder: Recorder, sides: Sides, knowing: Knowing, *, offline: bool = False, free_only: bool = False
 ) -> Quote:
     """Plans and quotes. Raises `Unfinished` (relay unreachable), `KeyRefused`, `ApprovalRefused` (no price at all)."""
-    history = recorder.history
-    pack, seed = history.pack, random.SystemRandom().randrange(2**53)
+    history, seed = recorder.history, random.SystemRandom().randrange(2**53)
     recorder.heed_cancel()
-    found = [] if offline else await _ask_relay(recorder, sides, pack, knowing.knowledge)
-    site, auth = _site(found, recorder, sides, knowing)
+    found, ahead = ([], None) if offline else await _ask_both(recorder, sides, knowing, seed, free_only=free_only)
+    site, auth = site_of(found, recorder, sides, knowing)
     sides.relay = replace(sides.relay, auth=auth)
-    plan, counts, reason = await _plan(recorder, sides, knowing, site, seed, offline=offline, free_only=free_only)
+    plan, counts, reason = await _plan(
+        recorder, sides, knowing, site, seed, ahead, offline=offline, free_only=free_only
+    )
     facts = history.facts.model_copy(
         update={"auth_style": auth, "no_counter_reason": reason, "user_agent": _agents(recorder, plan)}
     )
     recorder.heed_cancel()
-    _keep(recorder, site, facts)
+    keep(recorder, site, facts)
     recorder.note("plan.created", {"plan_digest": plan.digest, "steps": len(plan.steps)}, recorder.blob(plan))
     prices = prices_for(recorder.history, knowing, plan)
     quote = make_quote(plan, prices, counts, sides.clock.now())
@@ -91,10 +71,36 @@ async def discover(
     return quote
 
 
-async def _ask_relay(recorder: Recorder, sides: Sides, pack: Pack, knowledge: Knowledge) -> list[Exchange]:
+async def _ask_both(
+    recorder: Recorder, sides: Sides, knowing: Knowing, seed: int, *, free_only: bool
+) -> tuple[list[Exchange], _Counted | None]:
+    """The relay's pages, and beside them the official counts: what a plan sends hardly ever depends on the software. What
+    breaks on one side is raised when the other has ended."""
+    found = await _reach(recorder, sides)
+    recorder.heed_cancel()
+    pages, ahead = await asyncio.gather(
+        _pages(recorder, sides, knowing.knowledge, found),
+        _count_ahead(recorder, sides, knowing, seed, free_only=free_only),
+        return_exceptions=True,
+    )
+    if isinstance(pages, BaseException):
+        raise pages
+    if isinstance(ahead, BaseException):
+        raise ahead
+    recorder.heed_cancel()
+    return pages, ahead
+
+
+async def ask_relay(recorder: Recorder, sides: Sides, knowledge: Knowledge) -> list[Exchange]:
     """The model list (with the key), then the public pages at the origin, and where those name no software the pages by
-    which some can be told. Raises `Unfinished` when nothing answers."""
-    found = await _authenticate(recorder, sides, pack)
+    which some can be told. Raises `Unfinished` when nothing answers, `KeyRefused`, `RunCancelled`."""
+    found = await _pages(recorder, sides, knowledge, await _reach(recorder, sides))
+    recorder.heed_cancel()
+    return found
+
+
+async def _reach(recorder: Recorder, sides: Sides) -> list[Exchange]:
+    found = await _authenticate(recorder, sides, recorder.history.pack)
     if all(exchange.delivery != "answered" for exchange in found):
         recorder.checkpoint("failed", reason="unreachable")
         recorder.note("run.failed", {"stopped": "unreachable", "failure": found[-1].failure})
@@ -103,11 +109,16 @@ async def _ask_relay(recorder: Recorder, sides: Sides, pack: Pack, knowledge: Kn
             next_step="check base_url, your network or relay.proxy, then run again",
             details={"finding": "run.unreachable", "failure": found[-1].failure},
         )
-    public = replace(sides.relay, base_url=origin_of(sides.relay.base_url), secret=None)
+    return found
+
+
+async def _pages(recorder: Recorder, sides: Sides, knowledge: Knowledge, models: list[Exchange]) -> list[Exchange]:
+    found, public = [*models], replace(sides.relay, base_url=origin_of(sides.relay.base_url), secret=None)
     for name, path in (("status", panel.STATUS), ("pricing", panel.PRICING)):
-        recorder.heed_cancel()
+        if recorder.catch_up().wish == "cancelled":
+            return found  # heeded where nothing is in flight any more
         found.append(
-            await _free(recorder, sides, public, Outgoing("GET", path, authenticated=False), f"discovery.{name}")
+            await ask_free(recorder, sides, public, Outgoing("GET", path, authenticated=False), f"discovery.{name}")
         )
     return found + await _look_for_software(recorder, sides, knowledge, found)
 
@@ -126,7 +137,7 @@ async def _look_for_software(
         place = replace(sides.relay, base_url=origin_of(sides.relay.base_url), auth="bearer")
         endpoint = place if keyed else replace(place, secret=None)
         outgoing = Outgoing("GET", path, authenticated=keyed)
-        asked.append(await _free(recorder, sides, endpoint, outgoing, detect.PAGE_STEP))
+        asked.append(await ask_free(recorder, sides, endpoint, outgoing, detect.PAGE_STEP))
     return asked
 
 
@@ -137,7 +148,7 @@ async def _authenticate(recorder: Recorder, sides: Sides, pack: Pack) -> list[Ex
     asked = []
     for style in styles:
         endpoint = replace(sides.relay, auth=style)
-        exchange = await _free(
+        exchange = await ask_free(
             recorder, sides, endpoint, Outgoing("GET", pack.models_path), f"discovery.models.{style}"
         )
         asked.append(exchange)
@@ -150,7 +161,7 @@ async def _authenticate(recorder: Recorder, sides: Sides, pack: Pack) -> list[Ex
     return asked
 
 
-def _site(found: list[Exchange], recorder: Recorder, sides: Sides, knowing: Knowing) -> tuple[SiteFacts, AuthStyle]:
+def site_of(found: list[Exchange], recorder: Recorder, sides: Sides, knowing: Knowing) -> tuple[SiteFacts, AuthStyle]:
     target = recorder.history.target
     named = {exchange.step: exchange for exchange in found}
     software, signals = detect.detect(tuple(found), knowing.knowledge, target.relay.software)
@@ -172,24 +183,53 @@ def _listed(models: list[Exchange], model: str, pack: Pack) -> bool | None:
     return any(isinstance(name, str) and name.removeprefix("models/") == model for name in names)
 
 
+class _Counted(NamedTuple):
+    """Official counts by relay step, of one plan, and why there are none (empty when there are)."""
+
+    plan: str
+    by_step: dict[str, int]
+    reason: str
+
+
 async def _plan(
-    recorder: Recorder, sides: Sides, knowing: Knowing, site: SiteFacts, seed: int, *, offline: bool, free_only: bool
+    recorder: Recorder,
+    sides: Sides,
+    knowing: Knowing,
+    site: SiteFacts,
+    seed: int,
+    ahead: _Counted | None,
+    *,
+    offline: bool,
+    free_only: bool,
 ) -> tuple[Plan, dict[str, int], str]:
     """The plan, the official counts by relay step, and why no counter is asked (empty when one is)."""
-    pack, reason = recorder.history.pack, ""
-    if pack.counter is None:
-        reason = "no_counting_endpoint"
-    elif sides.official is None:
-        reason = "no_official_key"
+    reason = _no_counter(recorder, sides)
     if not reason:
         plan = plan_for(recorder, knowing, site, seed, counter=True, free_only=free_only)
         if offline or not plan.chargeable():
             return plan, {}, ""
-        counts, reason = await _count_all(recorder, sides, plan)
-        if not reason:
-            return plan, counts, ""
+        if ahead is None or ahead.plan != plan.digest:  # a pack's probe that is meant for this software
+            ahead = await _count_all(recorder, sides, plan)
+        if not ahead.reason:
+            return plan, ahead.by_step, ""
+        reason = ahead.reason
         sides.notify("official_side", {"reason": reason})
     return plan_for(recorder, knowing, site, seed, counter=False, free_only=free_only), {}, reason
+
+
+async def _count_ahead(
+    recorder: Recorder, sides: Sides, knowing: Knowing, seed: int, *, free_only: bool
+) -> _Counted | None:
+    if _no_counter(recorder, sides):
+        return None
+    plan = plan_for(recorder, knowing, SiteFacts(), seed, counter=True, free_only=free_only)
+    return await _count_all(recorder, sides, plan) if plan.chargeable() else None
+
+
+def _no_counter(recorder: Recorder, sides: Sides) -> str:
+    if recorder.history.pack.counter is None:
+        return "no_counting_endpoint"
+    return "no_official_key" if sides.official is None else ""
 
 
 def plan_for(
@@ -235,71 +275,23 @@ def plan_by(question: Question, history: History, knowing: Knowing, seed: int) -
     return with_calibration(plan, question, pack, knowing.packs.probes, knowing.packs.wordlists, knowing.knowledge, day)
 
 
-async def _count_all(recorder: Recorder, sides: Sides, plan: Plan) -> tuple[dict[str, int], str]:
+async def _count_all(recorder: Recorder, sides: Sides, plan: Plan) -> _Counted:
     """The official count of every body that will be charged: one alone, since it says whether the rest can be asked, then
-    the rest. The first failure of a control ends it with its reason; what only the quote needs may stay uncounted."""
-    steps = [step for step in plan.steps if step.counts and step.when == "before"]
+    the rest at once. The first failure of a control ends it with its reason; what only the quote needs may stay uncounted."""
+    pack = recorder.history.pack
+    controls = [step for step in plan.steps if step.counts and step.when == "before"]
+    steps = [*controls, *quote_counts(plan, pack)]
     named = [(step, f"count.quote.{step.counts}") for step in steps]
     asked = await ask_officials(recorder, sides, named[:1])
-    if all(counted(exchange, recorder.history.pack) is not None for exchange in asked):
+    if all(counted(exchange, pack) is not None for exchange in asked) and recorder.catch_up().wish != "cancelled":
         asked += await ask_officials(recorder, sides, named[1:])
-    numbers = [counted(exchange, recorder.history.pack) for exchange in asked]
-    for exchange, number in zip(asked, numbers, strict=True):
+    numbers = [counted(exchange, pack) for exchange in asked]
+    for exchange, number in zip(asked, numbers[: len(controls)], strict=False):
         if number is None:
-            return {}, official_fault(exchange)
-    more = quote_counts(plan, recorder.history.pack)
-    asked += await ask_officials(recorder, sides, [(step, f"count.quote.{step.counts}") for step in more])
-    told = zip([*steps, *more], asked, strict=False)
-    known = {step.counts: n for step, exchange in told if (n := counted(exchange, recorder.history.pack)) is not None}
-    return known | {s.id: known[s.mirrors] for s in plan.chargeable("official") if s.mirrors in known}, ""
-
-
-async def ask_official(recorder: Recorder, sides: Sides, step: Step, name: str) -> Exchange:
-    """One free question to the official side. Raises ValueError where the run has none."""
-    if sides.official is None:
-        raise ValueError("no official side")
-    outgoing = Outgoing("POST", step.path, step.body)
-    return await _free(recorder, sides, way(sides.official, step), outgoing, name, once=bool(step.mirrors))
-
-
-async def ask_officials(recorder: Recorder, sides: Sides, steps: list[tuple[Step, str]]) -> list[Exchange]:
-    """Free questions to the official side, a few at a time, answers in the order of the questions."""
-    turnstile = asyncio.Semaphore(OFFICIAL_AT_ONCE)
-
-    async def one(step: Step, name: str) -> Exchange:
-        async with turnstile:
-            exchange = await ask_official(recorder, sides, step, name)
-        sides.notify("step", {"step": name, "side": "official"})
-        return exchange
-
-    return list(await asyncio.gather(*(one(step, name) for step, name in steps)))
-
-
-def way(endpoint: Endpoint, step: Step) -> Endpoint:
-    """The endpoint as this step uses it: a header left out, or a key that was never anybody's."""
-    endpoint = replace(endpoint, user_agent=endpoint.user_agent or step.user_agent)
-    if not step.headers and step.key == "own":
-        return endpoint
-    headers = {name: value for name, value in {**endpoint.headers, **step.headers}.items() if value}
-    made_up = Secret(f"made-up-key-{step.id[-8:]}-0000", name="made_up", origin=origin_of(endpoint.base_url))
-    return replace(endpoint, headers=headers, secret=made_up if step.key == "made_up" else endpoint.secret)
-
-
-async def _free(
-    recorder: Recorder, sides: Sides, endpoint: Endpoint, outgoing: Outgoing, name: str, *, once: bool = False
-) -> Exchange:
-    """A free request, asked again a bounded number of times after a passing fault. `once`: not where it may have been
-    delivered; a refusal is free only as long as it is refused."""
-    for attempt in range(1, FREE_ATTEMPTS + 1):
-        exchange = recorder.free(await sides.transport.send(endpoint, outgoing), name, endpoint.side)
-        passing = exchange.status in PASSING or (
-            exchange.delivery != "answered" and exchange.failure not in ("tls", "dns")
-        )
-        lost = exchange.failure.startswith("timeout") or (once and exchange.delivery == "unconfirmed")
-        if not passing or lost or attempt == FREE_ATTEMPTS:
-            return exchange
-        await sides.clock.sleep(0.5 * attempt)
-    raise AssertionError("unreachable")  # pragma: no cover
+            return _Counted(plan.digest, {}, official_fault(exchange))
+    known = {step.counts: n for step, n in zip(steps, numbers, strict=False) if n is not None}
+    mirrored = {s.id: known[s.mirrors] for s in plan.chargeable("official") if s.mirrors in known}
+    return _Counted(plan.digest, known | mirrored, "")
 
 
 def prices_for(history: History, knowing: Knowing, plan: Plan) -> Prices:
@@ -337,7 +329,7 @@ def _agents(recorder: Recorder, plan: Plan) -> str:
     return ", ".join(dict.fromkeys([own, *planned]))
 
 
-def _keep(recorder: Recorder, site: SiteFacts, facts: TargetFacts) -> None:
+def keep(recorder: Recorder, site: SiteFacts, facts: TargetFacts) -> None:
     ref = recorder.blob(
         {"site": site.model_dump(mode="json", by_alias=True), "facts": facts.model_dump(mode="json", by_alias=True)}
     )

@@ -20,8 +20,8 @@ from relay_audit.books import (
     UsageReading,
     When,
 )
-from relay_audit.discovery import Sides
 from relay_audit.fingerprint import Knowledge
+from relay_audit.free_questions import Sides
 from relay_audit.recorder import Recorder
 from relay_audit.redaction import Redactor
 from relay_audit.relays.asked import Asked, Own, Page

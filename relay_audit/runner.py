@@ -16,12 +16,12 @@ from typing import Any
 
 from relay_audit.acquisition import WAITING, Films
 from relay_audit.allowance import Allowance
-from relay_audit.discovery import Sides, ask_officials, way
 from relay_audit.early_look import EarlyLook
 from relay_audit.errors import Overtaken, RelayAuditError
 from relay_audit.events import Draft
 from relay_audit.exchange import Exchange, says_error
 from relay_audit.film_lane import FilmLane
+from relay_audit.free_questions import Sides, ask_officials, way
 from relay_audit.gate import Decision, breaker, next_send
 from relay_audit.lanes import Lanes
 from relay_audit.plan import Step
@@ -37,6 +37,8 @@ from relay_audit.words import Side
 WISHES = ("cancelled", "paused", "requoted")
 """Why a lane ended that somebody has asked for; a wish may be taken back before the lanes have met."""
 MONTH = "month_ceiling"
+AHEAD = Decimal("1.25")
+"""How far above the next worst case the record of all runs is raised at once, so that a cheap call needs no write there."""
 
 
 class Runner:
@@ -58,6 +60,7 @@ class Runner:
         self.early = EarlyLook(recorder, settlement)
         self.allowance = allowance
         self.films = films
+        self._admitted = Decimal(0)
         self._relay_moved = asyncio.Event()
         """Something came back from the relay, or nothing will any more."""
 
@@ -234,9 +237,14 @@ class Runner:
 
     def _allowed(self, amount: Decimal) -> bool:
         """Whether the budget above the run's has room for everything this one may then have spent."""
-        return self.allowance is None or self.allowance.admit(
-            self.recorder.store.run_id, amount, self.sides.clock.now()
-        )
+        if self.allowance is None or amount <= self._admitted:
+            return True
+        run, now = self.recorder.store.run_id, self.sides.clock.now()
+        for raised in (max(amount, min(amount * AHEAD, self.recorder.history.ledger.ceiling)), amount):
+            if self.allowance.admit(run, raised, now):
+                self._admitted = raised
+                return True
+        return False
 
     def _priced(self, step: Step) -> tuple[Line, StepPrice]:
         quote = self.recorder.history.quote

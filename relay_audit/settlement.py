@@ -10,9 +10,9 @@ import datetime as dt
 from decimal import Decimal
 
 from relay_audit.books import LogReading, LogRow
-from relay_audit.discovery import Sides
 from relay_audit.exchange import Exchange
 from relay_audit.fingerprint import Knowledge
+from relay_audit.free_questions import Sides
 from relay_audit.gate import was_answered
 from relay_audit.reading import BooksReader, Shelf
 from relay_audit.recorder import Recorder

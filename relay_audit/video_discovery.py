@@ -12,9 +12,10 @@ from dataclasses import replace
 from decimal import Decimal
 
 from relay_audit.books import SiteFacts
-from relay_audit.discovery import Knowing, Sides, _ask_relay, _keep, _site
+from relay_audit.discovery import Knowing, ask_relay, keep, site_of
 from relay_audit.endpoint import Outgoing
 from relay_audit.exchange import Exchange
+from relay_audit.free_questions import Sides
 from relay_audit.pack import Pack
 from relay_audit.plan import Question
 from relay_audit.probe import Probe
@@ -41,14 +42,14 @@ async def discover_films(
     if video is None:
         raise ValueError(f"{pack.dialect} orders no films")
     tiers = tiers_wanted(history.target.video.tiers, video)
-    found = [] if offline else await _ask_relay(recorder, sides, pack, knowing.knowledge)
-    site, auth = _site(found, recorder, sides, knowing)
+    found = [] if offline else await ask_relay(recorder, sides, knowing.knowledge)
+    site, auth = site_of(found, recorder, sides, knowing)
     sides.relay = replace(sides.relay, auth=auth)
     route = await _route(recorder, sides, pack, knowing.packs.probes, site, offline=offline)
     wording = Wording(knowing.packs.wordlists, seed, "")
     plan = make_video_plan(_question(recorder, site, free_only=free_only), pack, route, tiers, wording, seed)
     facts = history.facts.model_copy(update={"auth_style": auth, "no_counter_reason": "no_counting_endpoint"})
-    _keep(recorder, site, facts)
+    keep(recorder, site, facts)
     recorder.note("plan.created", {"plan_digest": plan.digest, "steps": len(plan.steps)}, recorder.blob(plan))
     quote = quote_tiers(plan, video, _offer(recorder, knowing), sides.clock.now())
     recorder.note("quote.issued", {"quote_digest": quote.digest, "plan_digest": plan.digest}, recorder.blob(quote))

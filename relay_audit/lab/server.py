@@ -119,6 +119,7 @@ def _closed_port(held: socket.socket) -> str:
 class LabServer(http.server.ThreadingHTTPServer):
     daemon_threads = True
     block_on_close = False
+    request_queue_size = 64  # as a real server has it: with the base class's 5 a burst waits a second for its handshake
 
     def __init__(self, side: Side, port: int = 0) -> None:
         super().__init__((LOOPBACK, port), Handler)
