@@ -23,6 +23,7 @@ from relay_audit.library import archived_library
 from relay_audit.policy import read_policy
 from relay_audit.recorder import Recorder
 from relay_audit.replay import replay
+from relay_audit.report.catalogue import Catalogue
 from relay_audit.report.leakguard import write_asked
 from relay_audit.report.render import AUDIENCES, FORMATS, Audience, Format
 from relay_audit.store import Store, run_lock
@@ -86,6 +87,8 @@ def report(
         if output is not None:
             write_asked(output, raw)
             _note(store, raw, whom, form, chosen)
+    if not audience and whom == "public" and not json:
+        say(Catalogue.load(chosen).text("notice.public_edition"))  # who reads on is the buyer, and his own edition says more
     if output is None:
         say(raw.decode("utf-8-sig").rstrip("\n"), sys.stdout)
         return

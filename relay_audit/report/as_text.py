@@ -1,19 +1,21 @@
 """A few lines to paste into a chat: no table, no escape codes; in Chinese at most 600 characters.
 
-Who it is for, the day and the archive's digest stand in it, so that a forwarded copy says what it is.
+Who it is for, the day and the archive's digest stand in it, so that a forwarded copy says what it is. A buyer who has paid
+reads in his own edition what is used and left, and the message to the seller.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 from relay_audit.evidence import Evidence
-from relay_audit.finding import Coverage, Finding
-from relay_audit.report.catalogue import Catalogue
-from relay_audit.report.edition import Audience, Edition
+from relay_audit.report.edition import Audience, Inside
 from relay_audit.report.figures import requests_sent
-from relay_audit.report.phrases import Phrases
+from relay_audit.report.pages import Page
+from relay_audit.report.seller import Used, questions, short_message, used_of
 from relay_audit.report.untrusted import show
 from relay_audit.report.views import host_of
-from relay_audit.verdict import Verdict
+from relay_audit.words import money
 
 AT_MOST = {"zh-CN": 600, "en": 1400}
 """Characters; a chat cuts what is longer."""
@@ -22,42 +24,56 @@ CARD_WIDTHS = (400, 120, 80, 50, 30, 18)
 HEADLINE_WIDTHS = (400, 200, 120, 80)
 
 
-def chat_text(
-    evidence: Evidence,
-    findings: tuple[Finding, ...],
-    coverage: tuple[Coverage, ...],
-    verdict: Verdict,
-    catalogue: Catalogue,
-    phrases: Phrases,
-    audience: Audience,
-    edition: Edition,
-) -> str:
+def chat_text(page: Page, audience: Audience, inside: Inside) -> str:
     """Ends in a line break. Every figure in it is in the whole report, too."""
-    say = catalogue.text
-    model = show(evidence.target.model, 60)
-    day = evidence.started_at.date().isoformat()
-    head = [say(f"chat.{audience}"), model, *_whose(evidence, audience), day]
-    found, missing = phrases.headline_parts(verdict, findings, coverage)
-    cards = [
-        (f"{say(f'card.symbol.{c.state}')} {say(f'card.name.{c.id}')}", phrases.card(c, findings, coverage))
-        for c in verdict.cards
-    ]
-    tail = [say("chat.limits", n=f"{requests_sent(evidence):,}")]
-    tail += [say("chat.withdrawn", because=show(edition.withdrawn, 60))] if edition.withdrawn else []
-    if audience == "internal":
-        tail.append(
-            say("chat.verdict", verdict=say(f"verdict.{verdict.verdict}"), next=say(f"answer.next.{verdict.next_code}"))
-        )
-    seal = evidence.evidence_head[:16] or say("report.sealed_later")
-    tail.append(say("chat.seal", seal=seal, version=evidence.tool_version))
-    made = ""
-    for width, long in ((w, h) for h in HEADLINE_WIDTHS for w in CARD_WIDTHS):
-        lines = [say("joint.dot").join(head), "", _cut(found, long), *([_cut(missing, long)] if missing else []), ""]
-        lines += [say("chat.card", name=name, text=_cut(text, width)) for name, text in cards]
-        made = "\n".join([*lines, "", *tail]) + "\n"
-        if len(made) <= AT_MOST[catalogue.lang]:
-            break
+    paid = inside.paid if audience == "internal" else None
+    used = used_of(page.evidence, paid) if paid else None
+    made, tail = "", _tail(page, audience, inside, used)
+    asked = len(questions(page)) if used else 0
+    for most in range(asked, -1, -1):
+        message = ["", page.text("chat.message"), *short_message(page, used, most)] if most else []
+        for lines in _shorter_and_shorter(page, audience, bool(message)):
+            made = "\n".join([*lines, "", *tail, *message]) + "\n"
+            if len(made) <= AT_MOST[page.lang]:
+                return made
     return made
+
+
+def _shorter_and_shorter(page: Page, audience: Audience, crowded: bool) -> Iterator[list[str]]:
+    """Head, sentence and cards; where a message has to fit beside them, in the end the cards' states alone: the questions are
+    the sentence again."""
+    say, cards = page.text, page.shared()["cards"]
+    day = page.evidence.started_at.date().isoformat()
+    whose = _whose(page.evidence, audience)
+    head = say("joint.dot").join([say(f"chat.{audience}"), show(page.evidence.target.model, 60), *whose, day])
+    found, missing = page.phrases.headline_parts(page.verdict, page.findings, page.coverage)
+    for long in HEADLINE_WIDTHS:
+        top = [head, "", _cut(found, long), *([_cut(missing, long)] if missing else []), ""]
+        for width in CARD_WIDTHS:
+            yield [*top, *(say("chat.card", name=f"{c.symbol} {c.name}", text=_cut(c.text, width)) for c in cards)]
+    if crowded:
+        states = say("joint.dot").join(f"{c.symbol} {c.name}" for c in cards)
+        yield [head, "", _cut(found, HEADLINE_WIDTHS[-1]), states]
+        yield [head, "", states]
+
+
+def _tail(page: Page, audience: Audience, inside: Inside, used: Used | None) -> list[str]:
+    say, evidence, verdict = page.text, page.evidence, page.verdict
+    tail = [say("chat.limits", n=f"{requests_sent(evidence):,}")]
+    if page.edition.withdrawn:
+        tail.append(say("chat.withdrawn", because=show(page.edition.withdrawn, 60)))
+    if audience == "internal":
+        named = {"verdict": say(f"verdict.{verdict.verdict}"), "next": say(f"answer.next.{verdict.next_code}")}
+        tail.append(say("chat.verdict", **named))
+    if used is not None and inside.paid is not None:
+        unknown, paid = say("joint.unknown"), inside.paid
+        sums = {
+            "used": money(used.used) if used.used is not None else unknown,
+            "left": money(used.left) if used.left is not None else unknown,
+        }
+        tail.append(say("chat.paid", amount=f"{money(paid.amount)} {paid.currency}", **sums))
+    seal = evidence.evidence_head[:16] or say("report.sealed_later")
+    return [*tail, say("chat.seal", seal=seal, version=evidence.tool_version)]
 
 
 def _whose(evidence: Evidence, audience: Audience) -> list[str]:

@@ -81,14 +81,14 @@ def render(
         return junit(evidence, findings, rows, verdict, catalogue, spoken, _properties(evidence, audience))
     if format == "sarif":
         return sarif(evidence, findings, anchor, spoken)
-    if format == "text":
-        text = chat_text(evidence, findings, coverage, verdict, catalogue, spoken, audience, edition)
-        return text.encode()
+    inside = inside or Inside()
     page = Page(
         evidence, findings, coverage, verdict, knowledge, catalogue, knowledge_digest, edition=edition, public=public,
-        masked=masked,
+        masked=masked or format == "text",
     )  # fmt: skip
-    context = _context(page, audience, inside or Inside())
+    if format == "text":
+        return chat_text(page, audience, inside).encode()
+    context = _context(page, audience, inside)
     suffix = "md" if format == "md" else "html"
     name = "screens" if format == "png" else audience
     if format == "png":

@@ -9,12 +9,16 @@ from dataclasses import dataclass
 from decimal import Decimal
 
 from relay_audit.evidence import Evidence
+from relay_audit.finding import Finding
 from relay_audit.report.pages import Page
-from relay_audit.report.side_by_side import cited, trace
+from relay_audit.report.phrases import capital
+from relay_audit.report.side_by_side import Trace, cited, trace
 from relay_audit.target import Paid
 
 QUESTIONS_AT_MOST = 5
 IDS_AT_MOST = 3
+CHAT_ID = 40
+"""Characters of an id in the short message."""
 
 
 @dataclass(frozen=True)
@@ -43,22 +47,52 @@ def used_of(evidence: Evidence, paid: Paid) -> Used:
     return Used(used, left, worth)
 
 
+def questions(page: Page) -> list[Finding]:
+    """The differences that are asked about, the gravest first."""
+    return [f for f in page.findings if f.outcome == "mismatch" and f.above_info][:QUESTIONS_AT_MOST]
+
+
 def message(page: Page, used: Used | None) -> str:
     """Plain text in the page's language."""
     text = page.text
-    differing = [f for f in page.findings if f.outcome == "mismatch" and f.above_info][:QUESTIONS_AT_MOST]
-    lines = [
-        text("seller.opening", date=page.evidence.started_at.strftime("%Y-%m-%d"), model=page.evidence.target.model),
-        "",
-    ]
-    for place, finding in enumerate(differing, start=1):
-        lines.append(text("seller.question", n=str(place), title=page.phrases.title(finding)))
-        traces = [trace(e, page.evidence, page.phrases) for e in cited(finding, page.evidence) if e.side == "relay"]
-        for row in traces[:IDS_AT_MOST]:
-            ids = row.request_id or row.response_id or row.id
-            lines.append(text("seller.request", time=row.time, id=ids, charge=row.charge or text("joint.unknown")))
+    lines = [text("seller.opening", date=_day(page), model=page.evidence.target.model), ""]
+    for place, finding in enumerate(questions(page), start=1):
+        lines.append(text("seller.question", n=str(place), title=capital(page.phrases.title(finding))))
+        lines += [
+            text("seller.request", time=row.time, id=_id(row), charge=row.charge or text("joint.unknown"))
+            for row in _asked_of_the_relay(page, finding)[:IDS_AT_MOST]
+        ]
         lines.append(text("seller.ask"))
     if used is not None and used.left is not None:
         lines += ["", text("seller.left", left=f"{used.left:f}")]
     lines += ["", text("seller.closing")]
     return "\n".join(lines)
+
+
+def short_message(page: Page, used: Used | None, most: int) -> list[str]:
+    """The same for a chat: one line a question, with the first request to be looked up; what is beyond `most` is counted."""
+    text, asked = page.text, questions(page)
+    lines = [text("seller.short_opening", date=_day(page), model=page.evidence.target.model)]
+    for place, finding in enumerate(asked[:most], start=1):
+        title, rows = capital(page.phrases.title(finding)), _asked_of_the_relay(page, finding)
+        if rows:
+            charge = rows[0].charge or text("joint.unknown")
+            title = text("seller.short_request", title=title, id=_id(rows[0])[:CHAT_ID], charge=charge)
+        lines.append(text("seller.short_question", n=str(place), title=title))
+    if len(asked) > most:
+        lines.append(text("seller.short_more", n=str(len(asked) - most)))
+    if used is not None and used.left is not None:
+        lines.append(text("seller.left", left=f"{used.left:f}"))
+    return [*lines, text("seller.short_closing")]
+
+
+def _day(page: Page) -> str:
+    return page.evidence.started_at.strftime("%Y-%m-%d")
+
+
+def _asked_of_the_relay(page: Page, finding: Finding) -> list[Trace]:
+    return [trace(e, page.evidence, page.phrases) for e in cited(finding, page.evidence) if e.side == "relay"]
+
+
+def _id(row: Trace) -> str:
+    return row.request_id or row.response_id or row.id

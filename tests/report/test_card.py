@@ -11,6 +11,7 @@ import pytest
 from relay_audit.books import BalanceReading, Totals
 from relay_audit.finding import Coverage
 from relay_audit.lines_file import Line
+from relay_audit.report.as_text import AT_MOST
 from relay_audit.report.edition import Inside
 from relay_audit.report.render import Format, render
 from relay_audit.target import Paid
@@ -120,6 +121,51 @@ def test_the_message_to_the_seller_has_one_question_a_finding_and_what_a_log_is_
         assert "IGNORE" not in message
     honest = card(run, samples.honest_findings(run), lang, inside=Inside(paid=PAID))
     assert title not in honest, "nothing to ask"
+
+
+INTENT = re.compile(
+    "故意|欺|骗|诈|假|黑心|掺|偷|intent|fraud|fake|cheat|scam|steal|dishonest|on purpose|deliberate", re.IGNORECASE
+)
+
+
+@pytest.mark.parametrize("lang", LANGS)
+@pytest.mark.parametrize(
+    "make", [samples.surplus_findings, samples.honest_findings, samples.hostile_findings, samples.of_every_code]
+)
+def test_in_a_chat_a_buyer_who_has_paid_reads_used_left_and_the_message(lang: Lang, make) -> None:
+    run = samples.evidence(balance=(balance(available=Decimal(20)),))
+    findings = make(run)
+    told = card(run, findings, lang, "text", inside=Inside(paid=PAID))
+    assert len(told) <= AT_MOST[lang]
+    said = {
+        "en": "Paid 50 CNY; used 80, left 20 (site dollars).",
+        "zh-CN": "已付 50 CNY；已用 80，剩余 20（站内美元）。",
+    }
+    assert said[lang] in told
+    assert samples.HEAD[:16] in told
+    differing = [f for f in findings if f.outcome == "mismatch" and f.above_info]
+    title = {"en": "Message to the seller", "zh-CN": "发给卖家的话"}[lang]
+    assert (title in told) == bool(differing)
+    if differing:
+        message = told[told.index(title) :]
+        asked = re.findall(r"(?m)^(\d)\. (.+)$", message)
+        assert [n for n, _ in asked] == [str(n + 1) for n in range(len(asked))]
+        assert all(line.endswith({"en": "?", "zh-CN": "？"}[lang]) for _, line in asked)
+        more = re.search({"en": r"(\d+) more points follow", "zh-CN": r"还有 (\d+) 条，另发"}[lang], message)
+        assert len(asked) + (int(more[1]) if more else 0) == min(len(differing), 5)
+        assert "2026-11-29" in message
+        assert samples.MODEL in message
+        ids = {row.request_id for row in run.own_rows()}
+        with_exchanges = [f for f in differing[: len(asked)] if f.exchanges]
+        assert sum(any(one in line for one in ids) and "$0.001124" in line for _, line in asked) == len(with_exchanges)
+        assert INTENT.search(message) is None
+        assert "IGNORE" not in message
+    for audience in ("vendor", "public"):
+        verdict = samples.judged(run, findings)
+        other = render(run, findings, samples.COVERAGE, verdict, samples.KNOWLEDGE, audience, "text", lang,
+                       inside=Inside(paid=PAID)).decode()  # fmt: skip
+        assert "50 CNY" not in other, "what he paid is nobody else's business"
+        assert title not in other
 
 
 def test_lines_of_the_buyer_show_success_with_window_and_source_and_what_is_missing_as_missing() -> None:

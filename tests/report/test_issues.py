@@ -47,3 +47,7 @@ def test_a_version_names_the_one_that_it_replaces_and_the_last_one_stands(tmp_pa
     assert standing.index(told) < standing.index("**Backend**"), "before anything else"
     chat = CliRunner().invoke(app, ["report", run, "--for", "vendor", "--format", "text", "--lang", "zh-CN"])
     assert "the key was in another group" in chat.stdout
+    assert "--for internal" not in chat.stderr, "who asked for an edition knows which one it is"
+    unasked = CliRunner().invoke(app, ["report", run, "--format", "text", "--lang", "zh-CN"])
+    assert unasked.stdout.startswith("大模型中转验货·公开版")
+    assert "--for internal" in unasked.stderr
