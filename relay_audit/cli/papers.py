@@ -88,7 +88,9 @@ def report(
             write_asked(output, raw)
             _note(store, raw, whom, form, chosen)
     if not audience and whom == "public" and not json:
-        say(Catalogue.load(chosen).text("notice.public_edition"))  # who reads on is the buyer, and his own edition says more
+        say(
+            Catalogue.load(chosen).text("notice.public_edition")
+        )  # who reads on is the buyer, and his own edition says more
     if output is None:
         say(raw.decode("utf-8-sig").rstrip("\n"), sys.stdout)
         return

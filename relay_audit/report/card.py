@@ -32,6 +32,8 @@ from relay_audit.words import money, round_up
 REASONS_AT_MOST = 3
 """The card is one page."""
 LINES_AT_MOST = 3
+SAME_AS_RETEST = "test_again_later"
+"""The next step that the line on when to test again says already."""
 NO_SURPLUS = Surplus("", Decimal(1), 0)
 
 
@@ -39,7 +41,6 @@ def card(page: Page, inside: Inside) -> dict[str, Any]:
     """The view of the internal card."""
     top = [f for f in page.findings if f.above_info][:REASONS_AT_MOST]
     surplus = surplus_of(page.findings) or (NO_SURPLUS if _counted(page) else None)
-    price = relay_price(page.evidence)
     used = used_of(page.evidence, inside.paid) if inside.paid else None
     compared = _compared(page, surplus, inside)
     return {
@@ -57,16 +58,14 @@ def card(page: Page, inside: Inside) -> dict[str, Any]:
         "money": _money(page),
         "money_basis": page.phrases.word(basis) if (basis := money_of(page.evidence).basis) else "",
         "films": _films(page) if page.evidence.pack.video is not None else None,
-        "surplus": surplus,
-        "surplus_slope": money(surplus.slope) if surplus else "",
         "real_costs": _real_costs(page, surplus, inside),
-        "listed": page.phrases.amount(price.input) if price else "",
+        "real_note": _real_note(page, surplus),
         "compared": compared,
         "dense": bool(compared or inside.paid or len(top) == REASONS_AT_MOST),
         "lines_note": _lines_note(page, inside),
         "bound": _bound(page),
         "approval": _approval(page),
-        "next": page.text(f"answer.next.{page.verdict.next_code}"),
+        "next": "" if page.verdict.next_code == SAME_AS_RETEST else page.text(f"answer.next.{page.verdict.next_code}"),
         "conflict": bool(page.evidence.target.conflict),
         "requests": f"{requests_sent(page.evidence):,}",
         "paid": _paid(page, inside, used),
@@ -152,9 +151,7 @@ def _films(page: Page) -> list[tuple[str, str, str, str]]:
             round_up(Decimal(figures[name]), 4) if figures.get(name) else None for name in ("net", "official")
         )
         ratio = (
-            f"× {Decimal(figures['ratio']):.3f}"
-            if figures.get("ratio")
-            else page.text(f"tier_state.{figures['state']}")
+            f"×{Decimal(figures['ratio']):.3f}" if figures.get("ratio") else page.text(f"tier_state.{figures['state']}")
         )
         rows.append((tier_name(tier), page.phrases.amount(net), page.phrases.amount(official), ratio))
     return rows
@@ -168,10 +165,42 @@ def _real_costs(page: Page, surplus: Surplus | None, inside: Inside) -> list[tup
         return [(f"{size:,}", "", "", "") for size in sizes]
     rows = []
     for row in real_costs(page.evidence, surplus, tuple(sizes)):
-        share = f"{100 * row.price / listed.input:.0f} %" if row.price is not None and listed and listed.input else ""
+        share = f"{100 * row.price / listed.input:.0f}%" if row.price is not None and listed and listed.input else ""
         price = page.phrases.amount(row.price) if row.price is not None else ""
-        rows.append((f"{row.tokens_per_call:,}", price, f"× {row.factor:.3f}", share))
+        rows.append((f"{row.tokens_per_call:,}", price, f"×{row.factor:.3f}", share))
     return rows
+
+
+def _real_note(page: Page, surplus: Surplus | None) -> str:
+    """Where the real price comes from, and what is not in it."""
+    text, price = page.text, relay_price(page.evidence)
+    if surplus is None:
+        told = [text("real_cost.not_measured")]
+    elif surplus.finding:
+        params = {"finding": surplus.finding, "surplus": str(surplus.offset)}
+        level = surplus.slope == 1
+        told = [
+            text("real_cost.from", **params)
+            if level
+            else text("real_cost.from_slope", **params, slope=money(surplus.slope))
+        ]
+    else:
+        told = [text("real_cost.none")]
+    if price:
+        told.append(text("real_cost.listed", price=page.phrases.amount(price.input)))
+    return text("joint.sentence").join([*told, *_books_more(page)])
+
+
+def _books_more(page: Page) -> list[str]:
+    """By how much the log charges above its own rules, which no price list shows."""
+    found = next(
+        (f for f in page.findings if f.code == "billing.overcharged" and f.above_info and "road" not in f.params), None
+    )
+    if found is None:
+        return []
+    charged, due = (Decimal(str(found.params[name])) for name in ("charged", "recomputed"))
+    times = f"{charged / due:.2f}" if due > 0 else page.text("joint.unknown")
+    return [page.text("real_cost.books_more", finding=found.id, times=times)]
 
 
 def _compared(page: Page, surplus: Surplus | None, inside: Inside) -> list[tuple[str, str, str, str]]:
@@ -183,9 +212,9 @@ def _compared(page: Page, surplus: Surplus | None, inside: Inside) -> list[tuple
 
 def _line(page: Page, line: Line, here: Decimal | None) -> tuple[str, str, str, str]:
     none = page.text("joint.unknown")
-    ratio = f"{100 * here / line.usd_per_mtok_in:.0f} %" if here is not None and line.usd_per_mtok_in else none
+    ratio = f"{100 * here / line.usd_per_mtok_in:.0f}%" if here is not None and line.usd_per_mtok_in else none
     price = page.phrases.amount(round_up(line.usd_per_mtok_in, 4)) if line.usd_per_mtok_in is not None else none
-    success = f"{100 * line.success_30d:.2f} %" if line.success_30d is not None else page.text("lines.no_success")
+    success = f"{100 * line.success_30d:.2f}%" if line.success_30d is not None else page.text("lines.no_success")
     return show(line.name, 20), price, ratio, success
 
 

@@ -55,6 +55,11 @@ class Conduct:
     """Chargeable steps of the plan that never left."""
     seconds: int
 
+    @property
+    def both_sides(self) -> bool:
+        """Whether the vendor was asked anything: of films, and without a key, it is only known by record."""
+        return self.counting + self.official_reading > 0
+
 
 def money_of(evidence: Evidence) -> Money:
     """Quoted, approved and charged, from quote, approval and ledger."""

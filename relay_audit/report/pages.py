@@ -5,6 +5,8 @@ The vendor's page holds this relay and the official side, nobody else; the publi
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+from dataclasses import replace
 from typing import Any
 
 from relay_audit.evidence import Evidence
@@ -17,7 +19,7 @@ from relay_audit.report.phrases import Phrases, Texts, capital
 from relay_audit.report.pictures import pictures
 from relay_audit.report.provenance import versions
 from relay_audit.report.remedies import cost_to_buyer, dated, settings_for, tiers
-from relay_audit.report.side_by_side import Replay, cited, compare, replay, trace
+from relay_audit.report.side_by_side import Replay, cited, compare, replay, trace, vendors_own
 from relay_audit.report.terms import Terms
 from relay_audit.report.untrusted import show
 from relay_audit.report.views import WIDTH, AnswerView, CardView, CoverageView, Fact, FindingView
@@ -83,14 +85,14 @@ class Page:
         return {
             **self.shared(),
             "findings": [self._finding(f) for f in main],
-            "open": [self._finding(f) for f in rest if f.outcome in ("inconclusive", "error")],
-            "agreements": [self._finding(f) for f in rest if f.outcome not in ("inconclusive", "error")],
+            "open": self._brief(f for f in rest if f.outcome in ("inconclusive", "error")),
+            "agreements": self._brief(f for f in rest if f.outcome not in ("inconclusive", "error")),
             "conduct": conduct_of(self.evidence),
             "user_agent": show(self.evidence.target.user_agent),
             "approval": self._approval_channel(),
             "replays": self._replays(main),
             "tiers": tiers(self.findings, self.evidence, self.knowledge, self.catalogue, self.phrases),
-            "withdrawn": [self._said(f) for f in self.findings if f.code in gone],
+            "withdrawn": self._brief(f for f in self.findings if f.code in gone),
             "pictures": pictures(self.evidence, self.findings, self.catalogue, self.phrases),
             "versions": versions(self.evidence, self.knowledge, self.phrases, self.text, self.digest),
         }
@@ -105,8 +107,8 @@ class Page:
             "run_id": "",
             "date": self.evidence.started_at.date().isoformat(),
             "findings": [self._said(f) for f in main],
-            "open": [self._said(f) for f in rest if f.outcome in ("inconclusive", "error")],
-            "agreements": [self._said(f) for f in rest if f.outcome not in ("inconclusive", "error")],
+            "open": self._brief(f for f in rest if f.outcome in ("inconclusive", "error")),
+            "agreements": self._brief(f for f in rest if f.outcome not in ("inconclusive", "error")),
             "conduct": conduct_of(self.evidence),
             "pictures": pictures(self.evidence, self.findings, self.catalogue, self.phrases),
         }
@@ -144,6 +146,7 @@ class Page:
             tags=self._tags(finding),
             text=headed(self.phrases.finding(finding)),
             rows=compare(finding, self.evidence, self.phrases),
+            against=self.text("report.official" if vendors_own(finding) else "finding_part.expected"),
             traces=[trace(e, self.evidence, self.phrases) for e in exchanges[:TRACES_AT_MOST]],
             more_traces=max(0, len(exchanges) - TRACES_AT_MOST),
             replay=first,
@@ -164,6 +167,7 @@ class Page:
             tags=self._tags(finding),
             text=headed(self.phrases.finding(finding)),
             rows=[],
+            against="",
             traces=[],
             more_traces=0,
             replay=None,
@@ -173,6 +177,16 @@ class Page:
             cost=cost_to_buyer(finding, self.catalogue, self.phrases),
             answer=None,
         )
+
+    def _brief(self, findings: Iterable[Finding]) -> list[FindingView]:
+        """In words alone, and what reads the same once: three films that agree are one line with three numbers."""
+        told: dict[Texts, FindingView] = {}
+        for finding in findings:
+            view = self._said(finding)
+            same = told.get(view.text)
+            numbers = self.text("joint.list").join([same.id, view.id]) if same else view.id
+            told[view.text] = replace(view, id=numbers)
+        return list(told.values())
 
     def _answer(self, finding: Finding) -> AnswerView | None:
         """The last reply to this code: an id alone could mean another finding after a new assessment."""

@@ -31,7 +31,9 @@ VALUE_TABLES = ("coverage.reason", "stop", "word")
 """Where a parameter that is a word is looked up; a word of nobody's is shown as it is."""
 LISTED_AT_MOST = 6
 """Items shown of a list inside a sentence."""
-_SPAN = re.compile(r"(\d+) (to|of) (\d+)")
+DERIVED = {"billing.tiers_measured": ("ratios",)}
+"""Placeholders of a code's sentences that `derived` fills."""
+_SPAN = re.compile(r"([\d.]+) (to|of) ([\d.]+)")
 """Assessors write spans and shares of counts this way."""
 _SIZE = re.compile(r"(\d+) characters")
 """And so a shape that has no name yet."""
@@ -204,11 +206,11 @@ class Phrases:
 
     def _pairs(self, items: Mapping[str, Any]) -> str:
         if {"low", "high"} <= set(items):
-            span = self._text(
-                "joint.range", low=self.value("low", items["low"]), high=self.value("high", items["high"])
-            )
-            count = self.value("n", items["n"]) if "n" in items else ""
-            return self._text("joint.aside", text=count, aside=f"{span} %") if count else span
+            low, high = (self.value(name, items[name]) for name in ("low", "high"))
+            if "n" not in items:
+                return self._text("joint.range", low=low, high=high)
+            share = self._text("joint.range", low=f"{low}%", high=f"{high}%")
+            return self._text("joint.aside", text=self.value("n", items["n"]), aside=share)
         shown = [
             self._text("joint.pair", name=self.word(str(key)), value=self.value(str(key), value))
             for key, value in items.items()
@@ -216,20 +218,20 @@ class Phrases:
         return self._text("joint.list").join(shown)
 
     def _part(self, finding: Finding, part: str) -> str:
-        key = f"finding.{finding.code}.{part}"
+        key, params = f"finding.{finding.code}.{part}", {**derived(finding), **finding.params}
         agreeing = f"agreeing.{finding.code}.{part}"  # a code that speaks of a difference, where there was none
         if finding.outcome == "match" and self._catalogue.knows(agreeing):
             key = agreeing
         by_basis = f"compared.{finding.basis}.{finding.code}.{part}"  # what was compared was something else
         if self._catalogue.knows(by_basis):
             key = by_basis
-        by_road = f"road.{finding.params.get('road')}.{finding.code}.{part}"  # another way to the same code
+        by_road = f"road.{params.get('road')}.{finding.code}.{part}"  # another way to the same code
         if self._catalogue.knows(by_road):
             key = by_road
         if self._public is not None and self._catalogue.knows(f"in_public.{key}"):  # without what would show the line
             key = f"in_public.{key}"
         wanted = self._catalogue.placeholders(key) if self._catalogue.knows(key) else frozenset()
-        return self._text(key, **{n: self.value(n, finding.params[n]) for n in wanted if n in finding.params})
+        return self._text(key, **{n: self.value(n, params[n]) for n in wanted if n in params})
 
     def _said(
         self,
@@ -255,6 +257,20 @@ class Phrases:
 def capital(text: str) -> str:
     """A sentence made of titles begins with a capital letter, where the script has any."""
     return text[:1].upper() + text[1:]
+
+
+def derived(finding: Finding) -> dict[str, str]:
+    """What a sentence says that stands among the observed figures: of ordered films, how they compare with the vendor's
+    price (`DERIVED` names it). Where no tier has such a price, another sentence is taken."""
+    if finding.code not in DERIVED:
+        return {}
+    told = [
+        Decimal(str(row["ratio"])) for row in finding.observed.values() if isinstance(row, Mapping) and row.get("ratio")
+    ]
+    if not told:
+        return {"road": "no_official_price"}
+    low, high = f"{min(told):.3f}", f"{max(told):.3f}"
+    return {"ratios": low if low == high else f"{low} to {high}"}
 
 
 def complete(finding: Finding) -> bool:

@@ -97,10 +97,12 @@ def _surplus(evidence: Evidence, catalogue: Catalogue) -> Picture | None:
         Shape("line", across.start, _within(up, offset), "relay", across.end, _within(up, offset + slope * right)),
         *(Shape("dot", across.at(x), up.at(y), "relay") for x, y in surplus),
     ]
-    said = catalogue.text(
-        "picture.surplus_text", n=str(len(surplus)), span=_span(f"{min(ys):+,}", f"{max(ys):+,}", catalogue), offset=f"{offset:+,.0f}",
-        percent=f"{100 * slope:+.1f}",
-    )  # fmt: skip
+    told = {"n": str(len(surplus)), "span": _span(f"{min(ys):,}", f"{max(ys):,}", catalogue)}
+    percent = f"{100 * slope:.1f}"
+    if percent in ("0.0", "-0.0"):
+        said = catalogue.text("picture.surplus_level", **told)
+    else:
+        said = catalogue.text("picture.surplus_text", **told, offset=f"{offset:,.0f}", percent=percent)
     legend: list[tuple[Literal["dot", "ring"], Tone, str]] = [("dot", "relay", catalogue.text("picture.surplus_dot"))]
     return Picture("surplus", catalogue.text("picture.surplus"), said, shapes, legend)
 
@@ -121,8 +123,8 @@ def _shares(findings: Sequence[Finding], catalogue: Catalogue, phrases: Phrases)
     across = Axis(0, 100, 168, WIDTH - RIGHT)
     height = 44 * len(rows) + TOP + BOTTOM
     shapes = [
-        Shape("text", across.start, height - 12, "soft", text="0 %"),
-        Shape("text", across.end, height - 12, "soft", text="100 %", anchor="end"),
+        Shape("text", across.start, height - 12, "soft", text="0%"),
+        Shape("text", across.end, height - 12, "soft", text="100%", anchor="end"),
     ]
     for place, (name, low, high, n) in enumerate(rows):
         y = TOP + 44 * place + 22
@@ -132,7 +134,9 @@ def _shares(findings: Sequence[Finding], catalogue: Catalogue, phrases: Phrases)
             Shape("bar", across.at(low), y - 5, "relay", across.at(high), y + 5),
             Shape("dot", across.at(100 * n / total), y),
         ]
-    said = catalogue.text("joint.clause").join(f"{name}: {low:g}–{high:g} %" for name, low, high, _ in rows)
+    said = catalogue.text("joint.clause").join(
+        f"{name}{catalogue.text('joint.colon')}{low:g}–{high:g}%" for name, low, high, _ in rows
+    )
     legend: list[tuple[Literal["dot", "ring"], Tone, str]] = [("dot", "ink", catalogue.text("picture.share_dot"))]
     return Picture("shares", catalogue.text("picture.shares"), said, shapes, legend, height=height)
 
@@ -183,7 +187,7 @@ def _tiers(findings: Sequence[Finding], catalogue: Catalogue) -> Picture | None:
     shapes = [
         Shape("line", one, TOP, "official", one, ground),
         Shape("text", one, ground + 18, "official", text=catalogue.text("picture.tier_official"), anchor="middle"),
-        Shape("text", across.start, ground + 18, "soft", text="× 0"),
+        Shape("text", across.start, ground + 18, "soft", text="×0"),
     ]
     for place, (tier, figures) in enumerate(rows):
         y = TOP + 40 * place + 20
@@ -196,7 +200,7 @@ def _tiers(findings: Sequence[Finding], catalogue: Catalogue) -> Picture | None:
             shapes += [
                 Shape("bar", across.start, y - 5, "relay", at, y + 5),
                 Shape("dot", at, y, "relay"),
-                Shape("text", WIDTH - RIGHT, y + 4, text=f"× {ratios[tier]:.3f}", anchor="end"),
+                Shape("text", WIDTH - RIGHT, y + 4, text=f"×{ratios[tier]:.3f}", anchor="end"),
             ]
         else:
             word = catalogue.text(f"tier_state.{figures['state']}")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import fnmatch
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -13,10 +13,13 @@ from relay_audit.fingerprint import Knowledge, Setting
 from relay_audit.report.catalogue import Catalogue
 from relay_audit.report.figures import CALL_SIZES, surplus_of
 from relay_audit.report.phrases import Phrases, capital
+from relay_audit.report.side_by_side import label
 from relay_audit.report.views import Fact
 
 TIERS: tuple[Impact, ...] = ("users", "integration", "none")
 """Gravest first: whoever uses the line, whoever connects to it, nobody."""
+SIDE = 40
+"""Characters of a value in the list."""
 MONEY_PARAMS = ("difference", "per_1000_calls", "charged")
 """Parameters that say an amount, the most telling first."""
 
@@ -26,8 +29,8 @@ class Remedy:
     finding: str
     title: str
     settings: list[Fact]
-    official: str
-    """What the official side did, in short; empty where there is nothing to set beside."""
+    expected: str
+    """What the official side did, or was to be expected, in short; empty where there is nothing to set beside."""
     relay: str
     linked: bool
     """Whether the finding stands on the page in full."""
@@ -64,24 +67,32 @@ def tiers(
 def _remedy(
     finding: Finding, evidence: Evidence, knowledge: Knowledge, catalogue: Catalogue, phrases: Phrases
 ) -> Remedy:
-    official, relay = (_side(side, catalogue, phrases) for side in (finding.expected, finding.observed))
+    keys = _plain(finding.expected).keys() & _plain(finding.observed).keys()
+    expected, relay = (_side(side, keys, catalogue, phrases) for side in (finding.expected, finding.observed))
     return Remedy(
         finding.id,
         capital(phrases.title(finding)),
         [dated(row, catalogue) for row in settings_for(finding, evidence, knowledge)],
-        official,
+        expected,
         relay,
         finding.above_info,
     )
 
 
-def _side(values: Mapping[str, Any], catalogue: Catalogue, phrases: Phrases) -> str:
-    """What one side did, in two values at most; the comparison beside the finding has the rest."""
+def _plain(values: Mapping[str, Any]) -> dict[str, Any]:
+    return {key.removeprefix("untrusted_"): value for key, value in values.items()}
+
+
+def _side(values: Mapping[str, Any], shared: Collection[str], catalogue: Catalogue, phrases: Phrases) -> str:
+    """What one side did, in two values at most, those that both sides have before others; the comparison beside the
+    finding has the rest."""
+    wanted = [key for key in values if not shared or key.removeprefix("untrusted_") in shared][:2]
     pairs = []
-    for key, value in list(values.items())[:2]:
-        name = phrases.word(key.removeprefix("untrusted_").partition("=")[0])
-        pairs.append(catalogue.text("joint.pair", name=name, value=phrases.value(key, value)))
-    return catalogue.text("joint.list").join(pairs)
+    for key in wanted:
+        said = phrases.value(key, values[key])
+        said = said if len(said) <= SIDE else said[: SIDE - 1] + "…"
+        pairs.append(label(key, phrases) + catalogue.text("joint.colon") + said)
+    return catalogue.text("joint.clause").join(pairs)
 
 
 def settings_for(finding: Finding, evidence: Evidence, knowledge: Knowledge) -> list[Setting]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 
 from relay_audit.codes import CODES
@@ -14,6 +15,8 @@ WIDTH = 1080
 SCREEN = 1480
 """Pixels of height of every screen."""
 POINTS_AT_MOST = 2
+SENTENCE = re.compile(r"。|[.] ")
+"""Where a sentence ends."""
 SENTENCE_AT_MOST = 110
 """Characters of one point in Chinese; a letter is half as wide."""
 
@@ -37,7 +40,7 @@ def screens(page: Page, audience: Audience) -> list[Screen]:
     made = []
     for view, made_of in zip(page.shared()["cards"], page.verdict.cards, strict=True):
         own = [f for f in page.findings if CODES[f.code].card == made_of.id and f.id in made_of.params["findings"]]
-        texts = [headed(page.phrases.finding(f)) for f in own[:POINTS_AT_MOST]]
+        texts = list(dict.fromkeys(headed(page.phrases.finding(f)) for f in own))[:POINTS_AT_MOST]
         points = [(_cut(capital(t.claim), room), _cut(t.not_proven, room)) for t in texts]
         foot = page.text("joint.dot").join([view.level, view.date, page.text(f"chat.{audience}")])
         made.append(
@@ -47,4 +50,8 @@ def screens(page: Page, audience: Audience) -> list[Screen]:
 
 
 def _cut(text: str, room: int) -> str:
-    return text if len(text) <= room else text[: room - 1] + "…"
+    """Whole sentences where one at least fits; a picture cannot be unfolded."""
+    if len(text) <= room:
+        return text
+    whole = max((match.end() for match in SENTENCE.finditer(text[:room])), default=0)
+    return text[:whole].rstrip() if whole > room // 3 else text[: room - 1] + "…"

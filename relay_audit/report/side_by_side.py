@@ -85,7 +85,7 @@ def compare(finding: Finding, evidence: Evidence, phrases: Phrases) -> list[Row]
         official = phrases.value(key, expected[key]) if key in expected else ""
         relay = phrases.value(name, value)
         rows.append(
-            Row(_label(key, phrases), official, mark(official, relay), differs=bool(official) and official != relay)
+            Row(label(key, phrases), official, mark(official, relay), differs=bool(official) and official != relay)
         )
     return rows
 
@@ -204,6 +204,17 @@ def _plain(key: str) -> str:
     return key.removeprefix("untrusted_")
 
 
-def _label(key: str, phrases: Phrases) -> str:
-    name, _, level = key.partition("=")
-    return f"{phrases.word(name)}: {phrases.word(level)}" if level else phrases.word(name)
+def label(key: str, phrases: Phrases) -> str:
+    """What was compared: `case=stop_word` is called by its case, `intercept=cjk` by both."""
+    name, _, level = key.removeprefix("untrusted_").partition("=")
+    if name == "case" and level:
+        return phrases.word(level)
+    return (
+        phrases.text("joint.pair", name=phrases.word(name), value=phrases.word(level)) if level else phrases.word(name)
+    )
+
+
+def vendors_own(finding: Finding) -> bool:
+    """Whether what stands beside the relay's side is the vendor's: else it is what was to be expected, by a list, by the
+    order, or by the relay's own rules."""
+    return finding.basis in ("live_official", "declared_official")

@@ -53,6 +53,8 @@ class FindingView:
     tags: str
     text: Texts
     rows: list[Row]
+    against: str
+    """Head of the column beside the relay's: the vendor's side, or what was to be expected."""
     traces: list[Trace]
     more_traces: int
     replay: Replay | None

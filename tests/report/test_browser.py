@@ -103,6 +103,27 @@ def test_page_one_of_the_vendors_report_holds_the_sentence_and_the_cards(tmp_pat
         assert name in first
 
 
+@pytest.mark.parametrize("lang", LANGS)
+def test_what_is_folded_on_a_screen_is_whole_on_paper(tmp_path: Path, lang) -> None:
+    """An engineer prints the page and looks for his last call on it; who prints has no way to unfold a row."""
+    run = samples.evidence()
+    every = (*samples.sent_to_relay(run), *(e.id for e in run.exchanges if e.side == "official"))
+    findings = tuple(f.model_copy(update={"exchanges": every}) for f in samples.surplus_findings(run))
+    raw = render(
+        run, findings, samples.COVERAGE, samples.judged(run, findings), samples.KNOWLEDGE, "vendor", "html", lang
+    )
+    folded = re.findall(rb'<details class="rest">.*?</details>', raw, re.DOTALL)
+    assert folded, "nothing to unfold: the test is about longer tables"
+    out = tmp_path / "report.pdf"
+    chromium(f"--print-to-pdf={out}", "--no-pdf-header-footer", saved(tmp_path, raw).as_uri())
+    printed = readable(out.read_bytes())
+    ids = re.findall(r">(X\d{4})<", b"".join(folded).decode())
+    assert ids
+    assert [one for one in ids if one not in printed] == []
+    by_weasyprint = readable(pdf(raw, lang, os.environ))
+    assert [one for one in ids if one not in by_weasyprint] == []
+
+
 @pytest.mark.parametrize("width", [360, 1280])
 @pytest.mark.parametrize("audience", AUDIENCES)
 @pytest.mark.parametrize("lang", LANGS)

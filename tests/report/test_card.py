@@ -184,7 +184,7 @@ def test_lines_of_the_buyer_show_success_with_window_and_source_and_what_is_miss
         Line(name="third-zq", model="gpt-5"),
     )
     told = card(run, findings, inside=Inside(lines=lines))
-    assert "| first-zq | $4.00 | 53 % | 0.00 % |" in told
+    assert "| first-zq | $4.00 | 53% | 0.00% |" in told
     assert "| second-zq | not known | not known | not given |" in told
     assert "third-zq" not in told
     assert "October, gateway" in told

@@ -97,6 +97,10 @@ def made(form: str, audience: str, lang: str, text: str) -> str:
     return raw.decode("utf-8-sig")
 
 
+FOLDED = ("details", [("class", "rest")])
+"""Our own, with nothing in its tag but that; any other is a stranger's."""
+
+
 class Page(HTMLParser):
     def __init__(self, text: str) -> None:
         super().__init__()
@@ -105,7 +109,8 @@ class Page(HTMLParser):
         self.feed(text)
 
     def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        self.tags.add(tag)
+        if (tag, attrs) != FOLDED:
+            self.tags.add(tag)
         self.attributes += [(name, value or "") for name, value in attrs]
 
 
