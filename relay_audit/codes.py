@@ -153,6 +153,10 @@ CODES: dict[str, Code] = {
         4, "interface", "mismatch", "medium", "users",
         "the vendor refuses it, the relay answers 200; software unknown and an honest hop of some does it: low", "cases", "n", "of",
     ),
+    "params.key_unchecked": code(
+        4, "interface", "mismatch", "low", "integration",
+        "a made-up key is answered like the buyer's own: nobody's model or money is in it", "n", "of",
+    ),
     "params.clamped": code(
         4, "interface", "mismatch", "medium", "users", "a value was changed on the way", "cases", "n", "of",
     ),

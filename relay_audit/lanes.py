@@ -82,7 +82,8 @@ class Lanes:
         price = quote.price_of(step.id) if quote else None
         if price is None:
             raise ValueError(f"{step.id} has no price: it was never quoted")
-        return after_refusal(was_answered(exchange), charged, price)
+        accepted = was_answered(exchange) and step.key == "own"  # what came with nobody's key is on nobody's books
+        return after_refusal(accepted, charged, price)
 
     def _end(self, step: Step, reason: str, pending: list[Step]) -> None:
         """Said only where something is left unsent by it."""

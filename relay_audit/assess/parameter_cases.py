@@ -31,10 +31,11 @@ LIMIT_CASES = frozenset({"max_tokens_above_limit", "max_output_tokens_minimum"})
 """A limit that nobody can honour: who answers it has changed it."""
 
 Outcome = Literal[
-    "same", "own", "default", "accepted", "clamped", "rerouted", "rewritten", "lost", "dropped", "not_honoured",
+    "same", "own", "default", "accepted", "unchecked", "clamped", "rerouted", "rewritten", "lost", "dropped", "not_honoured",
     "refused", "unclear",
 ]  # fmt: skip
-"""`own`: refused by the relay itself, where nobody else can (its keys, its models). `refused`: a legal value was."""
+"""`own`: refused by the relay itself, where nobody else can (its keys, its models). `unchecked`: a key was not looked at,
+which says nothing about fields of a body. `refused`: a legal value was."""
 
 
 @dataclass(frozen=True)
@@ -211,6 +212,8 @@ def _accepted(
         return Result(step, "rerouted", official, exchange, signs=signs)
     if scene.is_default(rows, "accepted", 200):
         return Result(step, "default", official, exchange, defaults=rows)
+    if step.key == "made_up":
+        return Result(step, "unchecked", official, exchange)
     outcome: Outcome = "clamped" if step.case in LIMIT_CASES else "accepted"
     return Result(step, outcome, official, exchange, defaults=rows)
 

@@ -104,6 +104,8 @@ class Knobs:
     publishes_ratios: bool = False
     """The list of ratios is exposed, beside the price list or instead of it."""
     bearer_only: bool = False
+    lets_anybody_in: bool = False
+    """A plain relay that looks at no key."""
     open_models: bool = False
     """The model list is shown to everybody, whatever key comes with it."""
     rewrites_errors: bool = False

@@ -131,7 +131,7 @@ class World:
             )
 
         upstream = vendor("upstream", upstream_key)
-        plain = PlainGpt(self.relay_key, upstream)
+        plain = PlainGpt(None if self.knobs.lets_anybody_in else self.relay_key, upstream)
         relay = (
             plain
             if self.knobs.software == "plain"
@@ -148,7 +148,9 @@ class World:
 
     def _relay(self, seed: int, upstream: Official) -> Host:
         if self.knobs.software == "plain":
-            return PlainProxy(key=self.relay_key, upstream=upstream, knobs=self.knobs)
+            return PlainProxy(
+                key=None if self.knobs.lets_anybody_in else self.relay_key, upstream=upstream, knobs=self.knobs
+            )
         rng = self._rng(seed, "relay")
         return HOPS.get(self.knobs.software, NewApi)(
             key=self.relay_key, knobs=self.knobs, seen=self.seen, upstream=upstream, rng=rng, now=self.now

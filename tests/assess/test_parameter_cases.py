@@ -222,7 +222,7 @@ def test_half_an_answer_is_no_acceptance():
     [
         ("made_up_key", {}, (401, {"error": {"message": "无效的令牌"}}), "own"),
         ("made_up_key", {}, (503, "busy"), "own"),
-        ("made_up_key", {}, (200, message()), "accepted"),
+        ("made_up_key", {"key": "made_up"}, (200, message()), "unchecked"),
         ("unknown_model", {}, (503, {"error": {"message": "无可用渠道"}}), "own"),
         ("temperature_range", {"body": {"temperature": 9}}, (503, "busy"), "unclear"),
         ("temperature_range", {"body": {"model": MODEL}}, (503, "busy"), "unclear"),

@@ -358,7 +358,18 @@ def test_what_only_the_relay_can_answer_is_its_own() -> None:
         "unknown_model": (503, {"error": {"message": "无可用渠道"}}),
     }
     assert [f.code for f in found(own)] == ["params.matches"]
-    assert above_info({"made_up_key": (200, message())}) == {"params.illegal_accepted": "medium"}
+
+
+@pytest.mark.parametrize("live", [True, False])
+def test_a_relay_that_looks_at_no_key_gives_nobody_another_thing(live: bool) -> None:
+    """A reverse proxy that puts its own key in: whom it lets in speaks neither for nor against what else it takes."""
+    opened = {"made_up_key": (200, message())}
+    assert above_info(opened, live=live) == {"params.key_unchecked": "low"}
+    one_field = {**opened, "temperature_range": (200, message(2))}
+    assert above_info(one_field, live=live) == {
+        "params.key_unchecked": "low",
+        "params.illegal_accepted": "medium" if live else "low",
+    }
 
 
 @pytest.mark.parametrize(
