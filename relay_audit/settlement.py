@@ -74,6 +74,8 @@ class Settlement:
 
     async def after(self) -> None:
         await self._settle()
+        if self.adapter.log is None and self.recorder.history.sent() and self.recorder.history.balance:
+            await self._wait(SETTLING)  # nothing else will say what the last calls cost
         await self.books.balance("after", leave=LEAVE_BALANCE)
         await self.books.usage("after")
         await self.books.rate("after")

@@ -20,6 +20,7 @@ from relay_audit.assess.billing_circumstances import (
     mostly_elsewhere,
     no_information,
 )
+from relay_audit.assess.billing_counter import counter_alone
 from relay_audit.assess.billing_delivery import delivery
 from relay_audit.assess.billing_plan import plans, windows
 from relay_audit.assess.billing_price import prices, told
@@ -36,9 +37,15 @@ def assess_billing(evidence: Evidence, knowledge: Knowledge) -> list[Finding]:
     if totals := running_totals(evidence, knowledge):
         return [*totals, *windows(evidence), *cache]
     if bill is None or not any(call.exchange.status == 200 or call.rows for call in bill.calls):
-        return [*fell_without_rows(evidence), *cache]
+        return [*fell_without_rows(evidence), *counter_alone(evidence, knowledge), *cache]
     if not bill.joined:
-        return [*fell_without_rows(evidence), *no_information(evidence, bill), *cache, *books_of(bill)]
+        return [
+            *fell_without_rows(evidence),
+            *counter_alone(evidence, knowledge),
+            *no_information(evidence, bill),
+            *cache,
+            *books_of(bill),
+        ]
     done = judge(bill, includes_cache=evidence.pack.usage.input_includes_cache)
     balance = reconcile(evidence.balance, evidence.log, bill.per_unit)
     against = against_balance(evidence, bill, balance, done)

@@ -17,6 +17,7 @@ from relay_audit.assess.billing_tariff import readings_of
 from relay_audit.codes import finding
 from relay_audit.evidence import Evidence
 from relay_audit.finding import Finding
+from relay_audit.quote import charge_of
 from relay_audit.reconcile import Reconciliation
 
 SETTLED = dt.timedelta(seconds=10)
@@ -24,6 +25,8 @@ SETTLED = dt.timedelta(seconds=10)
 WAITED = dt.timedelta(seconds=60)
 """So long after the last call no reserve of ours is still held, and a log that shows later calls has no earlier one to
 come."""
+ROUGHLY = 2
+"""Rows in dollars state no ratios: what a call would cost is known by its neighbours only, and taken twice."""
 HELD_INPUT = 500
 """new-api never reserves for fewer input tokens."""
 ABOVE = Decimal("1.05")
@@ -35,8 +38,11 @@ def beyond_late_rows(
 ) -> Finding | None:
     """None where late rows may explain the gap, where what a call comes to is not known (no usage, no outcome), or where
     the balance falls while nothing of ours is sent: then others spend on this key."""
-    costs = [_as_a_row(call, bill, done, evidence) for call in rowless]
-    late = sum((cost or Decimal(0) for cost in costs), Decimal(0))
+    if bill.reading.source != "log":
+        return None
+    exact = bill.quota_units
+    costs = [_as_a_row(call, bill, done, evidence) if exact else _in_dollars(call, bill, evidence) for call in rowless]
+    late = sum((cost or Decimal(0) for cost in costs), Decimal(0)) * (1 if exact else ROUGHLY)
     rounding = Decimal(len(bill.calls)) / bill.per_unit + balance.rounded
     if None in costs or balance.gap <= late * ABOVE + rounding or _falls_by_itself(evidence, bill):
         return None
@@ -45,7 +51,7 @@ def beyond_late_rows(
     held = Decimal(sum(reserve(call, rate) for call in rowless)) / bill.per_unit
     if max(still or balance.until, balance.until) - bill.last_sent < WAITED and balance.gap <= late + held:
         return None  # what is settled late is still reserved
-    sure = still is not None and _nothing_can_come(bill, still, rowless) and not _others_seen(evidence)
+    sure = exact and still is not None and _nothing_can_come(bill, still, rowless) and not _others_seen(evidence)
     params = {
         "n": len(rowless), "of": len(rowless) + len(bill.joined), "charged": dollars(balance.gap),
         "recomputed": dollars(late), "difference": dollars(balance.gap - late), "cause": "no_row", "road": "rowless",
@@ -60,10 +66,7 @@ def beyond_late_rows(
 def _as_a_row(call: Call, bill: Bill, done: tuple[Judged, ...], evidence: Evidence) -> Decimal | None:
     """The most that a row of this call would charge, by the ratios of any row that is there and by what that row charged
     above them (which is said of that row); site dollars."""
-    if call.usage is None or call.exchange.delivery != "answered" or call.exchange.failure:
-        return None
-    stream = call.exchange.streamed()
-    if stream is not None and not stream.complete:
+    if call.usage is None or not _is_whole(call):
         return None
     worst: Decimal | None = None
     for item in done:
@@ -91,6 +94,22 @@ def came_after(evidence: Evidence, bill: Bill, balance: Reconciliation) -> bool:
     late = any(whole - {row.exchange for row in look.rows} for look in looks[-1:])
     still = _still_until(evidence, bill, balance)
     return late and (still is None or still + SETTLED < bill.reading.at)
+
+
+def _in_dollars(call: Call, bill: Bill, evidence: Evidence) -> Decimal | None:
+    """The same for rows that state no ratios: the highest multiple of the quoted price that any of them charges."""
+    line = evidence.quote.line_of(call.step) if evidence.quote and call.step else None
+    price = line.unit_price if line is not None else None
+    if price is None or not _is_whole(call) or call.usage is None:
+        return None
+    shown = [c for c in bill.joined if c.usage is not None and c.net > 0]
+    multiples = [c.net / cost for c in shown if c.usage is not None and (cost := charge_of(c.usage.by_kind(), price))]
+    return max(multiples) * charge_of(call.usage.by_kind(), price) if multiples else None
+
+
+def _is_whole(call: Call) -> bool:
+    stream = call.exchange.streamed()
+    return call.exchange.delivery == "answered" and not call.exchange.failure and (stream is None or stream.complete)
 
 
 def _nothing_can_come(bill: Bill, still: dt.datetime, rowless: list[Call]) -> bool:

@@ -51,10 +51,12 @@ def running_totals(evidence: Evidence, knowledge: Knowledge) -> list[Finding]:
     readings = [reading for reading in evidence.balance if reading.totals is not None]
     calls = calls_of(evidence)
     answered = [call for call in calls if call.exchange.status == 200 and call.usage is not None]
-    if len(readings) < 2 or not answered or any(reading.state == "read" for reading in evidence.log):
+    if len(readings) < 2 or not answered:
         return []
     first, last = readings[0].totals, readings[-1].totals
     gone = last.since(first) if first is not None and last is not None else None
+    if any(reading.state == "read" for reading in evidence.log) and not _rows_fit_nothing(evidence, gone, answered):
+        return []
     where = (readings[-1].exchange,) if readings[-1].exchange else ()
     if gone is None or any(call.exchange.delivery == "unconfirmed" for call in calls):
         return [
@@ -73,6 +75,15 @@ def running_totals(evidence: Evidence, knowledge: Knowledge) -> list[Finding]:
     return _judged(evidence, knowledge, gone, answered, readings)
 
 
+def _rows_fit_nothing(evidence: Evidence, gone: Totals | None, answered: list[Call]) -> bool:
+    """A log whose rows of our time fit no call, beside totals that moved by exactly as many requests as were answered:
+    those rows are ours, and count otherwise than the answers."""
+    log = [reading for reading in evidence.log if reading.state == "read"]
+    joined = any(row.exchange for reading in log for row in reading.rows)
+    unjoined = log[-1].foreign.within + len(log[-1].rows)
+    return not joined and unjoined > 0 and gone is not None and gone.requests == len(answered)
+
+
 def _judged(
     evidence: Evidence, knowledge: Knowledge, gone: Totals, calls: list[Call], readings: list[BalanceReading]
 ) -> list[Finding]:
@@ -83,6 +94,10 @@ def _judged(
         found += _own_list(evidence, knowledge, gone, calls, where)
     if found:
         return found
+    if not gone.list_cost and not _within_the_vendors_list(evidence, knowledge, gone, calls):
+        return [
+            finding("billing.log_unavailable", {"reason": "no_price_to_compare"}, exchanges=where, basis="relay_word")
+        ]
     mine = gone.cost / gone.list_cost if gone.list_cost else None
     rate = max((r.multiplier for r in evidence.rates if r.multiplier is not None), default=None)
     params = {"n": len(calls), "charged": dollars(gone.cost), "not_judged": 0,
@@ -153,21 +168,32 @@ def _own_list(
 def _claim(
     evidence: Evidence, knowledge: Knowledge, gone: Totals, calls: list[Call], where: tuple[str, ...]
 ) -> list[Finding]:
-    """Above the claim by the software's own list and by the vendor's: a claim may mean either."""
+    """Above the claim by the software's own list and by the vendor's: a claim may mean either. Where its own is not told,
+    it is low: the claim may mean a list that nobody has seen."""
     claimed, listed = evidence.target.claim.ratio, list_price(evidence, knowledge)
-    if claimed is None or listed is None or not gone.list_cost:
+    if claimed is None or listed is None:
         return []
     official = sum((cost for call in calls if (cost := _cost(call, listed))), Decimal(0))
     limit = claimed * (1 + max(TOLERANCE, SPREAD))
-    mine = gone.cost / gone.list_cost
-    if not official or mine <= limit or gone.cost / official <= limit:
+    mine = gone.cost / gone.list_cost if gone.list_cost else None
+    if not official or gone.cost / official <= limit or (mine is not None and mine <= limit):
         return []
     rate = max((r.multiplier for r in evidence.rates if r.multiplier is not None), default=None)
-    params = {"n": len(calls), "claimed": _text(claimed), "published": _text(rate), "charged_ratio": _text(mine),
+    ratio = gone.cost / official if mine is None else mine
+    params = {"n": len(calls), "claimed": _text(claimed), "published": _text(rate), "charged_ratio": _text(ratio),
               "hours": hours(calls), "untrusted_group": ""}  # fmt: skip
-    return [
-        finding("billing.ratio_differs_from_claim", params, exchanges=where, confidence="strong", basis="relay_word")
-    ]
+    return [finding("billing.ratio_differs_from_claim", params, exchanges=where, severity="low" if mine is None else None,
+                    confidence="supporting" if mine is None else "strong", basis="relay_word")]  # fmt: skip
+
+
+def _within_the_vendors_list(evidence: Evidence, knowledge: Knowledge, gone: Totals, calls: list[Call]) -> bool:
+    """Totals without a list of their own are held against the vendor's, times what was claimed or told where that is
+    more."""
+    listed = list_price(evidence, knowledge)
+    official = sum((cost for call in calls if listed and (cost := _cost(call, listed))), Decimal(0))
+    told_rates = [r.multiplier for r in evidence.rates if r.multiplier is not None]
+    highest = max([evidence.target.claim.ratio or Decimal(0), *told_rates, Decimal(1)])
+    return bool(official) and gone.cost / official <= highest * (1 + SPREAD)
 
 
 def _cost(call: Call, listed: UnitPrice) -> Decimal | None:

@@ -50,6 +50,8 @@ class Money:
     """Every so many calls have no row, and lower the balance …"""
     rowless_factor: int = 1
     """… by this multiple of what their row would have charged."""
+    booked_factor: int = 1
+    """What records in dollars multiply an answer's tokens by."""
     uncharged_every: int = 0
     """Every so many calls have neither row nor charge."""
     errors: Literal["free", "charged", "unlogged", "refunded_late", "refund_missing"] = "free"

@@ -9,7 +9,7 @@ from __future__ import annotations
 import datetime as dt
 import random
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from decimal import Decimal
 from typing import Any
 
@@ -18,6 +18,7 @@ from relay_audit.lab.billing import QUOTA_PER_UNIT, Tokens, charge, dollars
 from relay_audit.lab.knobs import Knobs
 from relay_audit.lab.message import events
 from relay_audit.lab.models import MODELS
+from relay_audit.lab.money import Every
 from relay_audit.lab.official import STREAM_TYPE, Official, Reply
 from relay_audit.lab.tampering import tampered
 from relay_audit.lab.turns import Turns
@@ -58,6 +59,9 @@ class Station:
         self._now = now
         self._turns = Turns(knobs, rng, seen.flaky_phase)
         self.books: list[Booked] = []
+        self._rowless = Every(knobs.money.rowless_every)
+        self._unlisted = Decimal(0)
+        """Dollars that were taken and stand in no record."""
         self._earlier = Decimal(rng.randint(0, 400)) / 100
         """What this key had spent before, by the list."""
 
@@ -121,10 +125,15 @@ class Station:
         )  # fmt: skip
 
     def _book(self, model: str, tokens: Tokens, request_id: str, delay: float, *, stream: bool) -> None:
-        listed = dollars(tokens, MODELS[model].list_price)
         money = self._knobs.money
+        times = money.booked_factor
+        tokens = replace(tokens, prompt=tokens.prompt * times, completion=tokens.completion * times)
+        listed = dollars(tokens, MODELS[model].list_price)
         ratio = self._knobs.group_ratio if money.charged_ratio is None else money.charged_ratio
         charged = listed * ratio * self._knobs.charge_factor
+        if self._rowless.hit():
+            self._unlisted += charged * money.rowless_factor
+            return
         self.books.append(Booked(self._now() + delay, request_id, model, tokens, stream, listed, charged))
 
     def totals(self, books: list[Booked] | None = None) -> dict[str, Any]:
@@ -133,6 +142,7 @@ class Station:
         before = self._earlier if books is None else Decimal(0)
         listed = before + sum((b.listed for b in rows), Decimal(0))
         charged = before * self._knobs.group_ratio + sum((b.charged for b in rows), Decimal(0))
+        charged += self._unlisted if books is None else 0
         counts = {
             "requests": len(rows),
             "input_tokens": sum(b.tokens.prompt for b in rows),
@@ -240,7 +250,9 @@ class OneApi(Station):
         return json_answer(200, {"success": True, "message": "", "data": data}, own)
 
     def _quota(self) -> int:
-        rows = [charge(b.tokens, MODELS[b.model].list_price, self._knobs.group_ratio) for b in self.books]
+        knobs = self._knobs
+        ratio = knobs.group_ratio if knobs.money.charged_ratio is None else knobs.money.charged_ratio
+        rows = [charge(b.tokens, MODELS[b.model].list_price, ratio) * knobs.charge_factor for b in self.books]
         return sum(rows)
 
     def _used(self, _: HttpRequest, own: Headers) -> HttpAnswer:

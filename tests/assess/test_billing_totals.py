@@ -9,7 +9,7 @@ import pytest
 
 from relay_audit.assess.billing_calls import bill_of
 from relay_audit.assess.billing_totals import dollar_rows, running_totals
-from relay_audit.books import BalanceReading, LogReading, LogRow, RateReading, SiteFacts, Totals
+from relay_audit.books import BalanceReading, ForeignRows, LogReading, LogRow, RateReading, SiteFacts, Totals
 from relay_audit.evidence import Evidence
 from relay_audit.finding import Finding
 from relay_audit.target import Claim
@@ -82,14 +82,53 @@ def test_a_multiple_of_its_own_list_is_a_fact(times, facts):
     assert (found.code, found.params["facts"]) == ("billing.matches", [facts])
 
 
-def test_totals_without_a_list_of_their_own_have_no_multiple():
-    free = moved().model_copy(update={"list_cost": BEFORE.list_cost})
-    found = only(judged(BEFORE, free, ratio="0.0001", rates=(rate("0.0001"), rate("0.0001", number=2))))
+def unlisted(times: str = "0.3") -> Totals:
+    """The same charge, by totals that name no list price."""
+    return moved(times=times).model_copy(update={"list_cost": BEFORE.list_cost})
+
+
+@pytest.mark.parametrize("ratio", ["0.3", "0.2942"])
+def test_totals_without_a_list_of_their_own_have_no_multiple(ratio):
+    found = only(judged(BEFORE, unlisted(), ratio=ratio, rates=(rate("0.0001"), rate("0.0001", number=2))))
     assert (found.code, found.params["facts"], found.params["charged_ratio"]) == (
         "billing.matches",
         ["nothing_special"],
         None,
     )
+
+
+@pytest.mark.parametrize("ratio", ["0.0001", "0.2941"])
+def test_without_a_list_of_their_own_the_vendors_is_what_a_claim_may_mean(ratio):
+    found = only(judged(BEFORE, unlisted(), ratio=ratio))
+    assert (found.code, found.severity, found.confidence) == ("billing.ratio_differs_from_claim", "low", "supporting")
+    assert (found.params["charged_ratio"], found.params["claimed"]) == ("0.3", ratio)
+
+
+@pytest.mark.parametrize(
+    ("times", "rates", "said"),
+    [
+        ("1.02", (), "billing.matches"),
+        ("1.021", (), "billing.log_unavailable"),
+        ("1.5", (rate("1.5"),), "billing.matches"),
+    ],
+)
+def test_without_any_price_to_hold_them_against_totals_are_no_match(times, rates, said):
+    found = only(judged(BEFORE, unlisted(times), rates=rates))
+    assert found.code == said
+    assert found.params.get("reason", "no_price_to_compare") == "no_price_to_compare"
+
+
+def other_rows(**more: Any) -> tuple[LogReading, ...]:
+    foreign = ForeignRows(count=3, within=3, first=at(1), last=at(3))
+    return (LogReading(**{"at": at(70), "exchange": "X0070", "state": "read", "foreign": foreign, **more}),)
+
+
+def test_rows_that_fit_no_call_beside_totals_of_exactly_our_requests_are_ours():
+    made = judged(BEFORE, moved(input_=108, output=24, times="2"), log=other_rows())
+    assert [(f.code, f.params["cause"], f.confidence) for f in made] == [("billing.overcharged", "tokens", "strong")]
+    assert judged(BEFORE, moved(4), log=other_rows()) == [], "other traffic too"
+    ours = LogRow(exchange="X0001", created_at=at(1), kind="consume", model="m", amount=Decimal(1))
+    assert judged(BEFORE, moved(), log=other_rows(rows=(ours,))) == [], "a row that fits speaks for itself"
 
 
 # Where they do not speak
