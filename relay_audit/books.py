@@ -111,7 +111,7 @@ class ForeignRows(Frozen):
     within_amount: Decimal = Decimal(0)
     alike: tuple[str, ...] = ()
     """Exchanges of ours that have their row, and besides it one under another id with the same model, kind of delivery and
-    tokens at the same moment. Such a row is assigned to nobody …"""
+    tokens (of a film's order: model and amount) at the same moment. Such a row is assigned to nobody …"""
     alike_quota: int = 0
     """… and this is what they charged, as `quota`, …"""
     alike_amount: Decimal = Decimal(0)

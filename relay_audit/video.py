@@ -145,12 +145,17 @@ def read_task(spec: TaskSpec, answer: Any) -> TaskAnswer:  # noqa: ANN401  any J
 
 def other_ratios(order: Exchange) -> Decimal:
     """What new-api says it multiplies a film's price by (since 2026-02): seconds, size; 1 where it says nothing."""
+    return math.prod(told_ratios(order).values(), start=Decimal(1))
+
+
+def told_ratios(order: Exchange) -> dict[str, Decimal]:
+    """Those multipliers by their names; empty where the answer names none that can be read."""
     try:
         told = json.loads((order.response.header("x-new-api-other-ratios") if order.response else None) or "{}")
-        factors = [Decimal(str(value)) for value in told.values()]
+        factors = {name: Decimal(str(value)) for name, value in told.items()}
+        return factors if all(0 < factor < 1000 for factor in factors.values()) else {}
     except (ValueError, ArithmeticError, AttributeError, RecursionError):
-        return Decimal(1)
-    return math.prod(factors, start=Decimal(1)) if all(0 < f < 1000 for f in factors) else Decimal(1)
+        return {}
 
 
 def shows_refunds(order: Exchange, task_id: str, rows: Iterable[LogRow]) -> bool:

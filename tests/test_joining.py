@@ -185,3 +185,21 @@ def test_a_copy_under_another_id_stays_with_nobody_and_is_counted():
 def test_a_row_like_a_call_that_has_none_is_no_copy():
     reading = read([row("other")], sent(1, "r-1"), since=at(0))
     assert (reading.foreign.count, reading.foreign.alike_rows) == (1, 0)
+
+
+def test_a_second_row_of_a_films_order_is_named_where_model_amount_and_moment_agree():
+    order = sent(1, "r-1")[0], None
+    own, copy = row("r-1", quota=150_000, prompt_tokens=0), row("r-2", quota=150_000, prompt_tokens=0)
+
+    def alike(*rows: dict[str, Any], task: str = "task_1") -> tuple[str, ...]:
+        return read(list(rows), order, tasks={task: "X0001"} if task else {}, since=at(0)).foreign.alike
+
+    assert alike(own, copy) == ("X0001",)
+    assert alike(own, {**copy, "quota": 150_001}) == ()
+    assert alike(own, {**copy, "model_name": "another"}) == ()
+    assert alike(own, {**copy, "created_at": copy["created_at"] + 60}) == ()
+    assert alike(own, {**copy, "type": 6}) == ()
+    assert alike(copy) == (), "an order without a row of its own"
+    assert alike(own, copy, task="") == (), "no film"
+    settled = {**copy, "other": json.dumps({"task_id": "task_1"})}
+    assert alike(own, settled) == (), "it names our task: it is ours"

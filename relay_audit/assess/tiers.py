@@ -9,6 +9,7 @@ import json
 import re
 from decimal import Decimal
 
+from relay_audit.assess.billing_films import above_the_list, booked_twice
 from relay_audit.assess.billing_tiers import judge_tiers
 from relay_audit.assess.film_link import task_of
 from relay_audit.books import LogRow
@@ -38,7 +39,7 @@ def assess_tiers(evidence: Evidence, knowledge: Knowledge) -> list[Finding]:
         found.append(finding("billing.tiers_measured", {"n": len(known), "table": rows}, exchanges=seen,
                              basis="relay_word", observed={r.tier.resolution + f"_{r.tier.seconds}s": _figures(r)
                                                            for r in table.records}))  # fmt: skip
-    return [*found, *_turned_down(table, evidence)]
+    return [*found, *booked_twice(evidence), *above_the_list(evidence), *_turned_down(table, evidence)]
 
 
 def _turned_down(table: TierTable, evidence: Evidence) -> list[Finding]:

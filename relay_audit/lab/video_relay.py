@@ -102,7 +102,8 @@ class VideoRelay:
             task.public = task.upstream
         task.film = f"{self._rng.getrandbits(160):040x}.mp4"
         self.tasks[task.public] = task
-        told = () if self._knobs.old_books else (("X-New-Api-Other-Ratios", _compact(self.till.ratios(resolution))),)
+        silent = self._knobs.old_books or not self._knobs.names_ratios
+        told = () if silent else (("X-New-Api-Other-Ratios", _compact(self.till.ratios(resolution))),)
         return json_answer(200, self._accepted(task), (*own, *told))
 
     def _public(self) -> str:

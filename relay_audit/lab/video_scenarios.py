@@ -48,6 +48,14 @@ class VideoKnobs:
     upstream_model: str = ""
     """What the relay's record says was asked upstream; empty means the model that was asked for."""
     charge_factor: int = 1
+    per_second: bool = False
+    """The list names the price of a second, and the length multiplies it."""
+    names_ratios: bool = True
+    """Answers and rows say what the list price is multiplied by."""
+    copies: bool = False
+    """Each order has a second row under another id, charged like the first."""
+    others_films: bool = False
+    """Somebody else orders such films on the same key, one of them at the same moment."""
     log: bool = True
 
 
@@ -132,7 +140,17 @@ _ROWS = (
     _row("fault", "film_tier_refused", "2k is advertised, charged, refused and paid back", "宣传 2K，先扣费再拒绝再退款",
          VideoKnobs(advertises=("480p", "720p", "2k")), "media.original", "billing.tier_refused", tiers=("480p", "2k")),
     _row("fault", "film_charged_double", "the second tier is not ordered after a double charge", "第一档双倍扣费，第二档不再下单",
-         VideoKnobs(charge_factor=2), "media.original", "", tiers=("480p", "720p"),
-         notes="what was charged stands in the tier table; the climb ends"),
+         VideoKnobs(charge_factor=2), "media.original", "billing.overcharged", tiers=("480p", "720p"),
+         notes="against the list price times what the answer says multiplies it; the climb ends"),
+    _row("fault", "film_charged_fivefold", "five times the list price of a second, times the seconds", "每秒价乘秒数之后再乘五",
+         VideoKnobs(charge_factor=5, per_second=True), "media.original", "billing.overcharged"),
+    _row("fault", "film_booked_twice", "each order has a second row under another id", "每个订单换个编号再记一笔",
+         VideoKnobs(copies=True), "media.original", "billing.duplicate_charge", notes="one film, one copy: low"),
+    _row("honest", "film_priced_by_the_second", "the list names the price of a second", "价目表上是每秒的价格",
+         VideoKnobs(per_second=True), "media.original"),
+    _row("honest", "film_seconds_unnamed", "the length multiplies the list price, and nothing says so", "价格按秒数乘，但哪里都没写",
+         VideoKnobs(per_second=True, names_ratios=False), "media.original"),
+    _row("honest", "film_of_somebody_else", "somebody else orders such a film at the same moment", "别人同时也订了这样一条片子",
+         VideoKnobs(others_films=True), "media.original", notes="a key with other traffic: a question, no finding"),
 )  # fmt: skip
 VIDEO_SCENARIOS: dict[str, VideoScenario] = {row.name: row for row in _ROWS}

@@ -23,6 +23,7 @@ PRICE = {
 }
 """Site dollars of a film of five seconds."""
 BASE = "480p"
+SECONDS = 5
 GRANTED = 50_000_000
 CHARGE, REFUND = 2, 6
 
@@ -45,14 +46,25 @@ class VideoTill:
 
     def ratios(self, resolution: str) -> dict[str, float]:
         """What the answer to an order says the list price is multiplied by."""
-        return {"size": float(self.price(resolution) / PRICE[BASE])}
+        seconds = {"seconds": float(SECONDS)} if self._knobs.per_second else {}
+        return {**seconds, "size": float(self.price(resolution) / PRICE[BASE])}
+
+    @property
+    def _listed(self) -> float:
+        return float(PRICE[BASE] / SECONDS if self._knobs.per_second else PRICE[BASE])
 
     def charge(self, resolution: str, request_id: str) -> int:
         quota = int(self.price(resolution) * QUOTA_PER_UNIT) * self._knobs.charge_factor
-        other = {"is_task": True, "model_price": float(PRICE[BASE]), "group_ratio": 1, **self.ratios(resolution)}
+        other = {"is_task": True, "model_price": self._listed, "group_ratio": 1}
+        if self._knobs.names_ratios:
+            other |= self.ratios(resolution)
         if self._knobs.old_books:
             del other["is_task"]
+        if self._knobs.others_films:
+            self._write(self._now() - 300, CHARGE, quota, ids.relay_request_id(self._now() - 300, self._rng), other)
         self._write(self._now(), CHARGE, quota, request_id, other)
+        if self._knobs.copies or self._knobs.others_films:
+            self._write(self._now(), CHARGE, quota, ids.relay_request_id(self._now(), self._rng), other)
         return quota
 
     def give_back(self, quota: int, task_id: str, reason: str) -> None:
@@ -82,7 +94,7 @@ class VideoTill:
                         "server_address": "https://relay.example", "usd_exchange_rate": 7.3}  # fmt: skip
                 return json_answer(200, {"success": True, "message": "", "data": data}, own)
             case "/api/pricing":
-                row = {"model_name": self._model, "quota_type": 1, "model_ratio": 0, "model_price": float(PRICE[BASE]),
+                row = {"model_name": self._model, "quota_type": 1, "model_ratio": 0, "model_price": self._listed,
                        "completion_ratio": 0, "enable_groups": ["default"], "resolutions": list(self._knobs.advertises),
                        "supported_endpoint_types": ["openai-video"]}  # fmt: skip
                 return json_answer(200, {"success": True, "data": [row], "vendors": [], "group_ratio": {"default": 1},

@@ -58,7 +58,7 @@ def join(rows: list[LogRow], own: Own, header: tuple[str, ...], also: dict[str, 
     open_ = [(e, usage) for e, usage in own.sent if e.id not in taken]
     free = {n: row for n, row in enumerate(rows) if n not in certain and row.request_id not in own.earlier}
     fitted = certain | _by_fit(free, open_, own, header, skew, nothing_certain=not certain)
-    done = Joined()
+    done, films = Joined(), _film_charges(rows, fitted)
     latest = max((e.sent_at for e in own.answers), default=None)
     for n, row in enumerate(rows):
         done.ahead += latest is not None and row.created_at - skew > latest + AHEAD + LATE
@@ -69,7 +69,7 @@ def join(rows: list[LogRow], own: Own, header: tuple[str, ...], also: dict[str, 
         elif _may_be_ours(row, open_, own, header, skew):
             done.ours.append(row)
         else:
-            if twins := _twins(row, own, frozenset(fitted.values()), skew):
+            if twins := _twins(row, own, frozenset(fitted.values()), skew) or _film_twins(row, own, films, skew):
                 done.twins[len(done.foreign)] = twins
             done.foreign.append(row)
     return done
@@ -86,6 +86,31 @@ def _twins(row: LogRow, own: Own, joined: frozenset[str], skew: dt.timedelta) ->
         and usage is not None
         and _fits(row, e, usage, own, skew)
         and row.created_at - skew <= e.sent_at + dt.timedelta(milliseconds=e.elapsed_ms) + TWIN
+    )
+
+
+def _film_charges(rows: list[LogRow], fitted: dict[int, str]) -> dict[str, LogRow]:
+    """Exchange → the first row that took something for it: a film is charged in full when it is ordered."""
+    found: dict[str, LogRow] = {}
+    for n, exchange in sorted(fitted.items(), key=lambda item: rows[item[0]].created_at):
+        if rows[n].kind == "consume":
+            found.setdefault(exchange, rows[n])
+    return found
+
+
+def _film_twins(row: LogRow, own: Own, films: dict[str, LogRow], skew: dt.timedelta) -> frozenset[str]:
+    """Orders of films whose charge this row could be once more: an order has no tokens, but a model, an amount and a
+    moment. What names a task of ours is not asked here: it is ours."""
+    if row.kind != "consume" or not (row.quota or row.amount):
+        return frozenset()
+    orders = set(own.tasks.values())
+    return frozenset(
+        e.id
+        for e, _ in own.sent
+        if e.id in orders
+        and (first := films.get(e.id)) is not None
+        and (row.model, row.quota, row.amount) == (first.model, first.quota, first.amount)
+        and e.sent_at - EARLY <= row.created_at - skew <= e.sent_at + dt.timedelta(milliseconds=e.elapsed_ms) + TWIN
     )
 
 
