@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 from relay_audit.again import Compared, compare
-from relay_audit.cli.console import say
+from relay_audit.cli.console import readable, say
 from relay_audit.clock import Clock
 from relay_audit.errors import RunNotFound, UsageError
 from relay_audit.finding import Finding
@@ -59,7 +59,7 @@ def compared(recorder: Recorder, judgement: Judgement, call: Call) -> Beside:
     except (RunNotFound, UsageError) as error:
         say(f"relay-audit: {error.message}\n  -> {error.next_step}")
         return Beside({"since": {"run": run, "compared": False}})
-    return Beside(_fields(found), _text(found, call.lang), found.excused)
+    return Beside(_fields(found), _text(found, readable(call.lang)), found.excused)
 
 
 def _fields(found: Compared) -> dict[str, Any]:

@@ -21,7 +21,7 @@ from relay_audit.baseline_file import Rows, text_of
 from relay_audit.baseline_run import record_baselines
 from relay_audit.calibration import Failure, failures
 from relay_audit.cli import accept, arguments, options, screens
-from relay_audit.cli.console import emit, language, report_error, say
+from relay_audit.cli.console import emit, language, readable, report_error, say
 from relay_audit.cli.course import go_on
 from relay_audit.cli.flow import (
     Invocation,
@@ -272,7 +272,7 @@ def _conclude(
             say(f"     {error.details['then']}")
     if done:
         found = [(one.history.store.run_id, one.history.facts.model, one.failing) for one in done]
-        say(screens.calibrated(found, _numbers(done), [str(file) for file in files], call.lang), sys.stdout)
+        say(screens.calibrated(found, _numbers(done), [str(file) for file in files], readable(call.lang)), sys.stdout)
     return code
 
 

@@ -13,7 +13,7 @@ from relay_audit.archive.chain import MOST_PROBLEMS, Problem, check_archive
 from relay_audit.archive.seals import Trust, check_archive_seals, check_run_seals
 from relay_audit.archive.zipped import open_archive
 from relay_audit.cli import options
-from relay_audit.cli.console import emit, language, say
+from relay_audit.cli.console import emit, language, readable, say
 from relay_audit.cli.opening import opened
 from relay_audit.errors import UsageError
 from relay_audit.report.catalogue import Catalogue
@@ -60,7 +60,7 @@ def verify(
             found = verify_run(store, reports or [], os.environ)
         found.problems += seals.problems
         found.notes += seals.notes
-        result, lines = _object(found, chosen), _screen(found, chosen)
+        result, lines = _object(found, chosen), _screen(found, readable(chosen))
     emit(result) if json else say("\n".join(lines), sys.stdout)
     raise typer.Exit(0 if result["ok"] else 1)
 
@@ -71,11 +71,12 @@ def _archive(path: Path, lang: Lang, trust: Trust) -> tuple[dict[str, Any], list
         chain, problems = check_archive(archive)
         manifest = archive.manifest
         seals = check_archive_seals(archive, chain.head, trust)
-    words = Catalogue.load(lang)
+    told = readable(lang)
+    words = Catalogue.load(told)
     found = Verified(show(manifest.run_id, 80), chain.head or manifest.evidence_head, chain.last_hash,
                      len(chain.events) + chain.left_out, len(manifest.blobs), len(manifest.withheld),
                      problems + seals.problems, seals.notes)  # fmt: skip
-    lines = _screen(found, lang)
+    lines = _screen(found, told)
     if manifest.left_out:
         lines.append("  " + words.text("verify.archive_vendor", left_out=str(manifest.left_out)))
     lines.append("  " + words.text("verify.digest", digest=manifest.digest))

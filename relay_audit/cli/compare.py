@@ -13,9 +13,9 @@ import typer
 from relay_audit import audit
 from relay_audit.change import Change
 from relay_audit.cli import options
-from relay_audit.cli.console import emit, language, line_of_json, say
+from relay_audit.cli.console import emit, language, line_of_json, readable, say
 from relay_audit.cli.opening import opened
-from relay_audit.cli.terminal import coloured, summary
+from relay_audit.cli.terminal import result
 from relay_audit.clock import SystemClock
 from relay_audit.difference import ACCEPT, Difference, by_knowledge, changed_files, difference
 from relay_audit.errors import UsageError
@@ -77,7 +77,7 @@ def history(
     if json:
         emit({"line": show(line, 80), "runs": [_history_row(row) for row in rows]})
     else:
-        say("\n".join(_history_lines(rows, Catalogue.load(chosen))), sys.stdout)
+        say("\n".join(_history_lines(rows, Catalogue.load(readable(chosen)))), sys.stdout)
 
 
 def answer(
@@ -117,18 +117,18 @@ def assess(
     chosen = language(lang, os.environ)
     with opened(run) as store:
         judgement, more = _assessed(store, current=knowledge == "current")
-    words = Catalogue.load(chosen)
+    words = Catalogue.load(chosen if json else readable(chosen))
     if json:
         emit({**_short(judgement, words), **{k: v for k, v in more.items() if k != "found"},
               "changes": [change_row(change, chosen) for change in more["found"]]})  # fmt: skip
         return
     lines = [words.text("assess.changed" if more["found"] else "assess.unchanged")] if knowledge == "current" else []
-    lines += [f"  {line}" for change in more["found"] for line in change_lines(change, chosen)]
+    lines += [f"  {line}" for change in more["found"] for line in change_lines(change, readable(chosen))]
     if more["files"]:
         lines.append(words.text("assess.files", files=", ".join(more["files"][:SHOWN_IDS])))
     if knowledge == "archived" and more["recorded"]:
         lines.append(words.text("assess.reproduced" if more["reproduced"] else "assess.differs"))
-    say("\n".join([summary(judgement, chosen, {}, colour=coloured(os.environ)), *lines]), sys.stdout)
+    say("\n".join([result(judgement, chosen, {}, os.environ), *lines]), sys.stdout)
 
 
 def _assessed(store: Store, *, current: bool) -> tuple[Judgement, dict[str, Any]]:

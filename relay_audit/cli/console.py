@@ -24,7 +24,14 @@ STAND_INS = {"✓": "+", "✗": "x", "✕": "x", "¥": "CNY ", "▲": "!", "…"
              "≤": "<=", "≥": ">=", "×": "x", "→": "->", "●": "*", "○": "o", "？": "?"}  # fmt: skip
 LONGEST = 2_000
 """Characters of one line of a message."""
+PROBES: dict[Lang, str] = {"zh-CN": "中文", "en": "a"}
+"""A word of each language, to be encoded."""
 TRUTHY = ("1", "true", "yes", "on")
+
+
+def plain(text: str, encoding: str) -> str:
+    """What a console of this encoding will show: to be laid out before it is printed, since a stand-in may be wider."""
+    return text.encode(encoding, STAND_IN).decode(encoding)
 
 
 def _stand_in(error: UnicodeError) -> tuple[str, int]:
@@ -34,12 +41,15 @@ def _stand_in(error: UnicodeError) -> tuple[str, int]:
     return "".join(STAND_INS.get(char, "?") for char in bad), error.end
 
 
+STAND_IN = "relay_audit_stand_in"
+codecs.register_error(STAND_IN, _stand_in)
+
+
 def prepare_streams() -> None:
     """Makes stdout and stderr total functions: nothing they are given can fail to be written."""
-    codecs.register_error("relay_audit_stand_in", _stand_in)
     for stream in (sys.stdout, sys.stderr):
         if hasattr(stream, "reconfigure"):
-            stream.reconfigure(errors="relay_audit_stand_in")
+            stream.reconfigure(errors=STAND_IN)
 
 
 def say(text: str, stream: TextIO | None = None) -> None:
@@ -77,7 +87,7 @@ def tell(code: str, message: str, step: str, details: Mapping[str, Any], *, as_j
     if as_json:
         emit(row)
         return
-    say(f"relay-audit: {row['text'][language(_named(sys.argv), os.environ)]}")
+    say(f"relay-audit: {row['text'][readable(language(_named(sys.argv), os.environ), sys.stderr)]}")
 
 
 def told(code: str, message: str, step: str, details: Mapping[str, Any]) -> dict[str, Any]:
@@ -96,6 +106,16 @@ def _named(words: list[str]) -> str | None:
     joined = next((word.partition("=")[2] for word in words if word.startswith("--lang=")), None)
     after = next((two for one, two in pairwise(words) if one == "--lang"), None)
     return joined or after
+
+
+def readable(lang: Lang, stream: TextIO | None = None) -> Lang:
+    """What a person can read on this console: English where its encoding has no Chinese, instead of a line of question
+    marks. Reports and JSON stay in the language that was asked for."""
+    try:
+        PROBES[lang].encode(getattr(stream or sys.stdout, "encoding", None) or "utf-8")
+    except (UnicodeEncodeError, LookupError):
+        return "en"
+    return lang
 
 
 def interactive(*, as_json: bool, no_input: bool, environ: Mapping[str, str]) -> bool:

@@ -21,7 +21,7 @@ from relay_audit.cli.flow import (
     send,
 )
 from relay_audit.cli.permit import month_refusal
-from relay_audit.cli.terminal import coloured, summary
+from relay_audit.cli.terminal import result
 from relay_audit.cli.tonight import tested_again
 from relay_audit.connect import Connections
 from relay_audit.errors import ApprovalNeeded, LeakRefused, RelayAuditError, Unfinished
@@ -131,6 +131,6 @@ def conclude(recorder: Recorder, call: Invocation) -> int:
     if call.as_json:
         emit({**screens.short_object(judgement, call.lang, paths), **night.fields, **again.fields})
     else:
-        said = summary(judgement, call.lang, paths, colour=coloured(call.environ))
+        said = result(judgement, call.lang, paths, call.environ)
         say("\n\n".join(part for part in (said, again.text, night.text) if part), sys.stdout)
     return worst(codes)

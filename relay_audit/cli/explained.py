@@ -10,7 +10,7 @@ from typing import Annotated, Any
 import typer
 
 from relay_audit.cli import options
-from relay_audit.cli.console import emit, language, say
+from relay_audit.cli.console import emit, language, readable, say
 from relay_audit.cli.opening import opened
 from relay_audit.explanation import Explanation, Link, explain
 from relay_audit.judgement import Judgement, judge
@@ -72,7 +72,7 @@ def explain_finding(
         whole = _explained(found, judgement, chosen)
         emit(whole if every else _fitted(whole, found))
     else:
-        say("\n".join(_told(found, judgement, chosen, every=every)), sys.stdout)
+        say("\n".join(_told(found, judgement, readable(chosen), every=every)), sys.stdout)
 
 
 def _fitted(whole: dict[str, Any], found: Explanation) -> dict[str, Any]:

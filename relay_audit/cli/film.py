@@ -15,7 +15,7 @@ import typer
 from relay_audit.assess.provenance import INSTALL, Provenance, Step, judge
 from relay_audit.catalog import knowledge_digest, knowledge_from, read_files
 from relay_audit.cli import arguments, options
-from relay_audit.cli.console import emit, language, report_error, say, told
+from relay_audit.cli.console import emit, language, readable, report_error, say, told
 from relay_audit.errors import UsageError
 from relay_audit.exits import FailOn, media_exit_code, worst
 from relay_audit.fingerprint import Knowledge
@@ -77,9 +77,9 @@ def media(
         emit({"schema_version": 1, "profile": profile, "knowledge_digest": knowledge_digest(texts), "files": rows,
               "not_read": lost_rows})  # fmt: skip
     else:
-        say("\n\n".join(_screen(facts, found, chosen) for facts, found in results), sys.stdout)
+        say("\n\n".join(_screen(facts, found, readable(chosen)) for facts, found in results), sys.stdout)
         if not profile:
-            say(Catalogue.load(chosen).text("media.no_profile"))
+            say(Catalogue.load(readable(chosen, sys.stderr)).text("media.no_profile"))
         for error in lost:
             report_error(error, as_json=False)
     raise typer.Exit(worst([*codes, *(error.exit_code for error in lost)]))

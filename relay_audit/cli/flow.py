@@ -16,7 +16,7 @@ from relay_audit import audit
 from relay_audit.again import Earlier
 from relay_audit.audit import Library
 from relay_audit.cli import screens
-from relay_audit.cli.console import interactive, say
+from relay_audit.cli.console import interactive, readable, say
 from relay_audit.cli.nightly import Night
 from relay_audit.cli.permit import advance_of, month_refusal
 from relay_audit.cli.progress import ProgressLine
@@ -68,7 +68,11 @@ class Invocation:
     def notice(self, code: str, params: Mapping[str, object]) -> None:
         """Says on stderr what should be known before money is spent."""
         if code != "step":
-            say(screens.notice(code, self.lang, **{name: str(value) for name, value in params.items()}))
+            say(
+                screens.notice(
+                    code, readable(self.lang, sys.stderr), **{name: str(value) for name, value in params.items()}
+                )
+            )
 
     @property
     def may_ask(self) -> bool:
@@ -93,7 +97,7 @@ def begun(target: Target, call: Invocation) -> Iterator[tuple[Recorder, Connecti
             audit.plan_and_quote(recorder, connections, library, prices, offline=call.offline, free_only=call.free_only)
         )
         if not call.as_json:
-            say(screens.quote_screen(recorder.history.evidence(), call.lang))
+            say(screens.quote_screen(recorder.history.evidence(), readable(call.lang, sys.stderr)))
         yield recorder, connections, library, quote
 
 
@@ -155,7 +159,7 @@ def approved(recorder: Recorder, quote: Quote, call: Invocation) -> bool:
         return True
     if not call.may_ask or quote.needs_explicit_ceiling or month_refusal(recorder, call.space):
         return False
-    say(screens.confirm(quote, call.lang))
+    say(screens.confirm(quote, readable(call.lang, sys.stderr)))
     if sys.stdin.readline().strip().lower() != quote.digest[:6]:
         return False
     audit.approve(recorder, quote.digest, quote.at_most, audit.account(), "terminal")
@@ -197,7 +201,7 @@ def send(recorder: Recorder, connections: Connections, library: Library, call: I
     _send_once(recorder, connections, library, call)
     while recorder.history.pack.video and recorder.history.status == "awaiting_approval" and recorder.history.quote:
         if not call.as_json:
-            say(screens.quote_screen(recorder.history.evidence(), call.lang))
+            say(screens.quote_screen(recorder.history.evidence(), readable(call.lang, sys.stderr)))
         if not approved(recorder, recorder.history.quote, call):
             break
         _send_once(recorder, connections, library, call)

@@ -12,7 +12,7 @@ from typing import Annotated
 import typer
 
 from relay_audit.cli import options
-from relay_audit.cli.console import emit, language, say
+from relay_audit.cli.console import emit, language, readable, say
 from relay_audit.cli.opening import opened
 from relay_audit.clock import SystemClock
 from relay_audit.errors import UsageError
@@ -89,7 +89,7 @@ def report(
             _note(store, raw, whom, form, chosen)
     if not audience and whom == "public" and not json:
         say(
-            Catalogue.load(chosen).text("notice.public_edition")
+            Catalogue.load(readable(chosen, sys.stderr)).text("notice.public_edition")
         )  # who reads on is the buyer, and his own edition says more
     if output is None:
         say(raw.decode("utf-8-sig").rstrip("\n"), sys.stdout)

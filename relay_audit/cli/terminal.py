@@ -11,17 +11,22 @@ from pathlib import Path
 
 from rich.cells import cell_len, chop_cells
 
+from relay_audit.cli.console import plain, readable
 from relay_audit.judgement import Judgement
 from relay_audit.report.as_json import COMMANDS
 from relay_audit.report.catalogue import Catalogue
 from relay_audit.report.figures import money_of
-from relay_audit.report.phrases import Phrases
+from relay_audit.report.phrases import Phrases, capital
+from relay_audit.verdict import does_not_apply
 from relay_audit.words import Lang
 
 COLUMNS, LINES = 80, 24
 CARD_LINES = 2
 HEADLINE_LINES = 4
 MARKS = {"ok": "+", "warn": "!", "bad": "x", "unknown": "?"}
+CLOSERS = "。，；：、？！）”"
+"""What no line begins with."""
+NOT_ASKED = "-"
 COLOURS = {"ok": "\x1b[32m", "warn": "\x1b[33m", "bad": "\x1b[31m", "unknown": "\x1b[2m"}
 PLAIN = "\x1b[0m"
 DEFAULT_NEXT = "relay-audit report {run_id} --for vendor -o vendor.html"
@@ -32,43 +37,59 @@ def coloured(environ: Mapping[str, str]) -> bool:
     return sys.stdout.isatty() and not environ.get("NO_COLOR") and environ.get("TERM", "") not in ("", "dumb")
 
 
-def summary(judgement: Judgement, lang: Lang, paths: dict[str, Path], *, colour: bool = False) -> str:
-    """At most `LINES` lines of at most `COLUMNS` cells; only a path may be longer."""
+def result(judgement: Judgement, lang: Lang, paths: dict[str, Path], environ: Mapping[str, str]) -> str:
+    """The summary as this process's standard output can show it: its language, its colours, its characters."""
+    encoding = getattr(sys.stdout, "encoding", None) or "utf-8"
+    return summary(judgement, readable(lang), paths, colour=coloured(environ), encoding=encoding)
+
+
+def summary(
+    judgement: Judgement, lang: Lang, paths: dict[str, Path], *, colour: bool = False, encoding: str = "utf-8"
+) -> str:
+    """At most `LINES` lines of at most `COLUMNS` cells once a console of that encoding shows them; only a path may be longer."""
     words, evidence, verdict = Catalogue.load(lang), judgement.evidence, judgement.verdict
     phrases = Phrases(words, evidence.quote.currency if evidence.quote else "USD")
     money = money_of(evidence)
-    top = wrapped(phrases.headline(verdict, judgement.findings, judgement.coverage), HEADLINE_LINES)
-    name, decided = words.text("internal.verdict"), words.text(f"verdict.{verdict.verdict}")
-    top += ["", *wrapped(f"  {name}: {decided}  ({verdict.rule})", 1)]
+
+    def fitted(text: str, most: int, indent: str = "") -> list[str]:
+        return wrapped(plain(text, encoding), most, indent, plain("…", encoding))
+
+    top = fitted(phrases.headline(verdict, judgement.findings, judgement.coverage), HEADLINE_LINES)
+    name, decided, colon = (
+        words.text(key) for key in ("internal.verdict", f"verdict.{verdict.verdict}", "joint.colon")
+    )
+    top += ["", *fitted(f"  {name}{colon}{decided}  ({verdict.rule})", 1)]
     for card in verdict.cards:
         text = phrases.card(card, judgement.findings, judgement.coverage)
-        mark = f"[{MARKS[card.state]}]"
-        lines = wrapped(f"  {mark} {words.text(f'card.name.{card.id}')}: {text}", CARD_LINES, "      ")
+        mark = f"[{NOT_ASKED if does_not_apply(card) else MARKS[card.state]}]"
+        lines = fitted(f"  {mark} {words.text(f'card.name.{card.id}')}{colon}{text}", CARD_LINES, "      ")
         painted = lines[0].replace(mark, f"{COLOURS[card.state]}{mark}{PLAIN}", 1) if colour else lines[0]
         top += [painted, *lines[1:]]
     charged, most = words.text(money.charged_label), words.text("quote.column_at_most")
     command = (COMMANDS.get(verdict.next_code) or DEFAULT_NEXT).format(run_id=evidence.run_id)
     bottom = [
         "",
-        *wrapped(
-            f"  {charged}: {phrases.amount(money.charged_relay)}   {most}: {phrases.amount(money.quoted_at_most)}", 1
+        *fitted(
+            f"  {charged}{colon}{phrases.amount(money.charged_relay)}   {most}{colon}{phrases.amount(money.quoted_at_most)}",
+            1,
         ),
         *(f"  {_near(path)}" for path in paths.values()),
-        *wrapped(f"  {words.text(f'answer.next.{verdict.next_code}')}", 2),
+        *fitted(f"  {words.text(f'answer.next.{verdict.next_code}')}", 2, "  "),
         f"  -> {command}",
     ]
     shown = [f for f in judgement.findings if f.above_info or f.outcome in ("inconclusive", "error")]
     room = LINES - len(top) - len(bottom) - 2
     found = [
-        wrapped(f"  {f.id} {words.text(f'severity.{f.severity}')}  {phrases.title(f)}", 1)[0] for f in shown[:room]
+        fitted(f"  {f.id} {words.text(f'severity.{f.severity}')}  {capital(phrases.title(f))}", 1)[0]
+        for f in shown[:room]
     ]
     if len(shown) > len(found):
-        found.append("  " + words.text("joint.others", n=str(len(shown) - len(found))))
+        found += fitted("  " + words.text("joint.others", n=str(len(shown) - len(found))), 1)
     return "\n".join([*top, *([""] if found else []), *found, *bottom])
 
 
-def wrapped(text: str, most: int, indent: str = "") -> list[str]:
-    """Lines that fit; beyond `most` the last one ends in `…`. Chinese breaks anywhere, words where there is a space."""
+def wrapped(text: str, most: int, indent: str = "", end: str = "…") -> list[str]:
+    """Lines that fit; beyond `most` the last one ends in `end`. Chinese breaks anywhere, words where there is a space."""
     lines: list[str] = []
     rest = text.rstrip()
     while rest and len(lines) < most:
@@ -81,10 +102,12 @@ def wrapped(text: str, most: int, indent: str = "") -> list[str]:
         follows = rest[len(line) : len(line) + 1]
         if space > len(line) // 2 and line[-1].isascii() and follows.isascii() and " " not in (line[-1], follows):
             line = line[:space]
+        elif follows and follows in CLOSERS:
+            line = line[:-1]
         lines.append(lead + line.rstrip())
         rest = rest[len(line) :].lstrip()
     if rest:
-        lines[-1] = chop_cells(lines[-1], COLUMNS - 1)[0] + "…"
+        lines[-1] = chop_cells(lines[-1], COLUMNS - cell_len(end))[0] + end
     return lines
 
 

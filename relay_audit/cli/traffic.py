@@ -12,8 +12,8 @@ import typer
 
 from relay_audit import audit
 from relay_audit.cli import arguments, options, screens
-from relay_audit.cli.console import emit, interactive, language, say
-from relay_audit.cli.terminal import coloured, summary
+from relay_audit.cli.console import emit, interactive, language, readable, say
+from relay_audit.cli.terminal import result
 from relay_audit.clock import SystemClock
 from relay_audit.exits import exit_code
 from relay_audit.keys import workspace_salt
@@ -79,10 +79,10 @@ def import_traffic(
     if json:
         emit({**screens.short_object(judgement, chosen, {}), "calls": len(traffic.calls), "left_out": traffic.left_out})
     else:
-        words = Catalogue.load(chosen)
+        words = Catalogue.load(readable(chosen))
         numbers = {"n": str(len(traffic.calls)), "left": str(traffic.left_out)}
         say(words.text("traffic.taken", model=show(traffic.model, 80) or "-", **numbers), sys.stdout)
-        say(summary(judgement, chosen, {}, colour=coloured(os.environ)), sys.stdout)
+        say(result(judgement, chosen, {}, os.environ), sys.stdout)
     raise typer.Exit(
         exit_code(
             judgement.evidence, judgement.findings, judgement.coverage, judgement.verdict, level,

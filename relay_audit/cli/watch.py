@@ -13,7 +13,7 @@ from typing import Annotated, Any
 import typer
 
 from relay_audit.cli import detached, options, screens
-from relay_audit.cli.console import emit, language, say
+from relay_audit.cli.console import emit, language, readable, say
 from relay_audit.cli.opening import opened
 from relay_audit.clock import Clock, SystemClock
 from relay_audit.errors import StoreError, Unfinished
@@ -43,7 +43,7 @@ def status(
     with opened(run) as store:
         history = replay(store)
         row = standing(history) | more(history)
-        said = screens.checkpoint(history.checkpoint, spoken)
+        said = screens.checkpoint(history.checkpoint, readable(spoken))
     emit(row) if json else say(_line(row) + (f"\n  {said}" if said else ""), sys.stdout)
 
 
@@ -64,7 +64,7 @@ def events(
         found = followed(store, after, SystemClock(), timeout) if follow else store.events(after)
         try:
             for event in found:
-                say(_text(event, spoken) if text else _json(event), sys.stdout)
+                say(_text(event, readable(spoken)) if text else _json(event), sys.stdout)
         except BrokenPipeError:  # whoever read has seen enough
             os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import io
+import os
 import re
+import sys
 from pathlib import Path
 
 import pytest
 from rich.cells import cell_len
 
 from relay_audit.audit import Judgement
-from relay_audit.cli.terminal import COLUMNS, LINES, summary, wrapped
+from relay_audit.cli.console import STAND_IN, readable
+from relay_audit.cli.terminal import COLUMNS, LINES, result, summary, wrapped
 from relay_audit.words import LANGS, Lang
 from tests.report import samples
 
@@ -47,6 +51,70 @@ def test_colour_adds_nothing_but_colour() -> None:
     assert re.sub(r"\x1b\[\d+m", "", painted) == plain
 
 
+@pytest.mark.parametrize(
+    "make", [samples.surplus_findings, samples.honest_findings, samples.hostile_findings, samples.of_every_code]
+)
+def test_a_terminal_without_unicode_gets_ascii_that_still_fits(make) -> None:
+    """Laid out as it is shown: three dots are wider than one sign, and must not push a line over the edge."""
+    made = judgement(make)
+    text = summary(made, "en", PATHS, encoding="ascii")
+    assert text.isascii()
+    assert "?" not in re.sub(r"\[\?\]", "", text), "a character was lost"
+    lines = text.split("\n")
+    assert len(lines) <= LINES
+    assert max(map(len, lines)) <= COLUMNS
+    assert text == text.encode("ascii", STAND_IN).decode()
+    assert lines[-1].startswith("  -> relay-audit ")
+    assert summary(made, "zh-CN", PATHS, encoding="gbk") == summary(made, "zh-CN", PATHS)
+
+
+@pytest.mark.parametrize(
+    ("encoding", "lang", "read"),
+    [("utf-8", "zh-CN", "zh-CN"), ("gbk", "zh-CN", "zh-CN"), ("ascii", "zh-CN", "en"), ("cp1252", "zh-CN", "en"),
+     ("latin-1", "en", "en"), ("no such thing", "zh-CN", "en")],
+)  # fmt: skip
+def test_a_console_without_chinese_is_spoken_to_in_english(encoding: str, lang: Lang, read: Lang) -> None:
+    class Console(io.StringIO):
+        pass
+
+    Console.encoding = encoding  # type: ignore[misc]
+    assert readable(lang, Console()) == read
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="pseudo-terminals are POSIX")
+@pytest.mark.parametrize(
+    ("environ", "encoding", "painted", "first"),
+    [
+        ({"TERM": "xterm-256color"}, "utf-8", True, "这家中转"),
+        ({"TERM": "xterm-256color", "NO_COLOR": "1"}, "utf-8", False, "这家中转"),
+        ({"TERM": "dumb"}, "utf-8", False, "这家中转"),
+        ({}, "utf-8", False, "这家中转"),
+        ({"TERM": "xterm"}, "ascii", True, "This relay"),
+        ({"TERM": "dumb"}, "ascii", False, "This relay"),
+    ],
+)
+def test_on_a_real_terminal_colour_and_script_follow_what_it_says_of_itself(
+    environ, encoding: str, painted: bool, first: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made = judgement(samples.surplus_findings)
+    master, slave = os.openpty()
+    try:
+        with open(slave, "w", encoding=encoding, closefd=False) as terminal:
+            monkeypatch.setattr("sys.stdout", terminal)
+            text = result(made, "zh-CN", PATHS, environ)
+            monkeypatch.undo()
+    finally:
+        os.close(slave)
+        os.close(master)
+    assert text.startswith(first)
+    assert ("\x1b[" in text) is painted
+    assert re.sub(r"\x1b\[\d+m", "", text).encode(encoding)
+    with io.StringIO() as piped:
+        monkeypatch.setattr("sys.stdout", piped)
+        assert "\x1b" not in result(made, "zh-CN", PATHS, environ), "into a file goes no colour"
+        monkeypatch.undo()
+
+
 def test_what_does_not_fit_is_counted() -> None:
     made = judgement(samples.of_every_code)
     text = summary(made, "en", PATHS)
@@ -61,4 +129,5 @@ def test_lines_break_between_words_and_between_characters() -> None:
     assert wrapped("a " * 60, 3) == [("a " * 40).rstrip(), ("a " * 20).rstrip()]
     assert wrapped("中" * 50, 3) == ["中" * 40, "中" * 10]
     assert wrapped("x" * 200, 2, "  ") == ["x" * 80, "  " + "x" * 77 + "…"]
+    assert wrapped("中" * 40 + "。", 2) == ["中" * 39, "中。"], "a stop does not stand alone"
     assert wrapped("", 2) == []
