@@ -9,7 +9,7 @@ from __future__ import annotations
 import datetime as dt
 from decimal import Decimal
 
-from relay_audit.books import LogReading, LogRow
+from relay_audit.books import BalanceReading, LogReading, LogRow
 from relay_audit.exchange import Exchange
 from relay_audit.fingerprint import Knowledge
 from relay_audit.free_questions import Sides
@@ -76,9 +76,25 @@ class Settlement:
         await self._settle()
         if self.adapter.log is None and self.recorder.history.sent() and self.recorder.history.balance:
             await self._wait(SETTLING)  # nothing else will say what the last calls cost
-        await self.books.balance("after", leave=LEAVE_BALANCE)
+        await self._last_balance()
         await self.books.usage("after")
         await self.books.rate("after")
+
+    async def _last_balance(self) -> None:
+        """Running totals are written after the answers, as rows are: where they are the only books and not all of our
+        requests are in them yet, they are read once more when the last rows would be there."""
+        reading = await self.books.balance("after", leave=LEAVE_BALANCE)
+        if reading is not None and self._totals_are_late(reading):
+            await self._wait(SETTLING * LATE_READS)
+            await self.books.balance("after", leave=LEAVE_BALANCE)
+
+    def _totals_are_late(self, reading: BalanceReading) -> bool:
+        history = self.recorder.history
+        first = next((b.totals for b in history.balance if b.totals is not None), None)
+        if self.adapter.log is not None or first is None or reading.totals is None:
+            return False
+        gone = reading.totals.since(first)
+        return gone is not None and gone.requests < sum(e.status == 200 for e in history.sent())
 
     async def ratios(self) -> None:
         """Where the price list is closed: the list of ratios, if reads are left for it."""

@@ -6,7 +6,7 @@ import pytest
 
 from relay_audit.books import SiteFacts
 from relay_audit.fingerprint import Knowledge
-from relay_audit.relays.detect import detect, facts, recognised
+from relay_audit.relays.detect import PAGE_STEP, detect, facts, recognised
 from tests.assess.evidence_builders import KNOWLEDGE, START, answered, lost, run_of, step_named
 
 STATUS = {"data": {"quota_per_unit": 500_000, "price": 7.3}}
@@ -44,6 +44,32 @@ def test_more_signals_outweigh_fewer_and_one_kind_counts_once():
         ("new-api:header", "new-api:status"),
     )
     assert detect((header, header, new), KNOWLEDGE)[0] == "new-api"
+
+
+ONE_API = {"data": {"quota_per_unit": 500_000, "display_in_currency": True}}
+ONE_HUB = {"data": ONE_API["data"] | {"PaymentUSDRate": 7.3, "PaymentMinAmount": 1}}
+ITS_ID = ("X-Oneapi-Request-Id", "r")
+
+
+@pytest.mark.parametrize(
+    ("seen", "name"),
+    [
+        ((saw("discovery.status", ONE_API, ITS_ID),), "one-api"),
+        ((saw("discovery.status", ONE_HUB, ITS_ID),), "done-hub"),
+        ((saw("s", {"error": {"type": "one_hub_error"}}, ITS_ID, status=401),), "done-hub"),
+        ((saw("s", {"error": {"type": "one_api_error"}}, ITS_ID, status=401),), "one-api"),
+        ((saw("discovery.status", STATUS, ITS_ID),), "new-api"),
+    ],
+)
+def test_kin_that_inherited_a_header_are_told_apart(seen, name):
+    assert detect(seen, KNOWLEDGE)[0] == name
+
+
+def test_a_page_of_its_own_names_a_software_and_the_same_words_in_an_answer_do_not():
+    page = answered(1, PAGE_STEP, {"message": "CLI Proxy API Server", "endpoints": []}, moment=START)
+    own = page.model_copy(update={"request": page.request.model_copy(update={"path": "/"})})
+    assert detect((own,), KNOWLEDGE)[0] == "cli-proxy-api"
+    assert detect((page,), KNOWLEDGE)[0] == "unknown"
 
 
 def test_a_name_in_the_target_file_wins():

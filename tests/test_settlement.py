@@ -7,7 +7,7 @@ from decimal import Decimal
 import httpx
 import pytest
 
-from relay_audit.relays import new_api
+from relay_audit.relays import new_api, sub2api
 from tests.staged import Staged, json_answer, staged
 
 QUICK = {"profile": "quick", "checks": [2, 6]}
@@ -256,3 +256,28 @@ def test_a_short_pause_that_the_site_names_is_waited_for(tmp_path, wait, read):
     if read:
         first, second, _ = [reading.at for reading in stage.history.log][2:]
         assert (second - first).total_seconds() >= 20
+
+
+@pytest.mark.parametrize(("late", "waits", "judged"), [(0, 1, "billing.matches"), (1, 2, "billing.matches"),
+                                                       (9, 2, "billing.settlement_pending")])  # fmt: skip
+def test_totals_that_are_the_only_books_are_waited_for_as_rows_are(tmp_path, late, waits, judged):
+    """sub2api writes its totals after the answers: the last request is not in them at once."""
+    stage: Staged
+
+    def replace(seen, before):
+        if seen.path != sub2api.USAGE:
+            return None
+        sent = sum(e.status == 200 for e in stage.history.sent())
+        ended = [e for e in stage.history.balance if e.when == "after"]
+        behind = sent - (len(ended) < late) if sent > 1 else sent
+        cost = {"requests": behind, "cost": 0.00002 * behind, "actual_cost": 0.000003 * behind}
+        return json_answer({"mode": "unrestricted", "isValid": True, "balance": 5, "usage": {"total": cost}})
+
+    stage = staged("honest_sub2api", tmp_path, audit=QUICK, replace=replace)
+    findings = {f.code: f for f in stage.whole().findings}
+    last = max(e.sent_at for e in stage.history.sent())
+    reads = [(b.at - last).total_seconds() for b in stage.history.balance if b.when == "after"]
+    assert [moment >= wait for moment, wait in zip(reads, (10, 20), strict=False)] == [True] * waits
+    assert judged in findings
+    if late == 9:
+        assert findings[judged].params["waited_s"] >= 20

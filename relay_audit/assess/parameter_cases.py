@@ -135,6 +135,8 @@ def official_side(step: Step, exchange: Exchange, scene: Scene) -> Official | No
     )
     asked = [s.id for s in evidence.plan.steps if s.mirrors == step.id] if evidence.plan else []
     told = [e for name in asked if (e := evidence.of_step(name)) and _is_control(step, e)]
+    if step.refusal and told and _said_to_anything(evidence) & {_words(e) for e in told}:
+        told = []
     if len({(e.status, _said(e).kind) for e in told}) > 1:
         return None
     needed = 2 if step.refusal else 1
@@ -162,6 +164,18 @@ def _is_control(step: Step, exchange: Exchange) -> bool:
     if step.key == "made_up" or not step.case or "model" in step.case:
         return True
     return exchange.status not in GATES | {404} and (step.refusal or exchange.status == 200)
+
+
+def _said_to_anything(evidence: Evidence) -> set[tuple[int, str]]:
+    """How the official side refused requests that are legal: an address without this route, a key without this model, a
+    header that it misses. The same words in reply to a wrong value say nothing of the value."""
+    legal = [s.id for s in evidence.plan.steps if s.side == "official" and not s.refusal] if evidence.plan else []
+    answers = [e for name in legal if (e := evidence.of_step(name)) and e.status not in (None, 200)]
+    return {_words(e) for e in answers}
+
+
+def _words(exchange: Exchange) -> tuple[int, str]:
+    return exchange.status or 0, _said(exchange).text
 
 
 def _said(exchange: Exchange) -> Said:

@@ -13,7 +13,7 @@ from statistics import median
 
 from relay_audit.bounds import Line, fit, percent, share_interval, unseen_share
 from relay_audit.codes import finding
-from relay_audit.finding import Basis, Finding
+from relay_audit.finding import Basis, Finding, Severity
 from relay_audit.plan import Step
 from relay_audit.prompt_text import has_system
 from relay_audit.usage import Usage
@@ -125,12 +125,17 @@ def _conditional_finding(name: str, samples: list[Sample], basis: Basis) -> Find
         {"n": len(samples), "low": low, "high": high, "depends_on": name},
         exchanges=ids_of(samples),
         outcome="mismatch" if accuses else "inconclusive",
-        severity="medium" if accuses else "info",
+        severity=_weight(low) if accuses else "info",
         basis=basis,
         confidence="strong" if accuses else "supporting",
         expected={"offset": f"0 to {NOISE}"},
         observed={f"{name}={level}": int(median(values)) for level, values in sorted(levels.items())},
     )
+
+
+def _weight(least: int) -> Severity:
+    """As heavy as a constant of what every text carries: that some carry more on top makes it no lighter."""
+    return "high" if least >= HIGH else "medium"
 
 
 def _intermittent(samples: list[Sample]) -> list[Sample] | None:
@@ -286,6 +291,7 @@ def _unexplained(samples: list[Sample], basis: Basis, scripts: int = 0) -> Findi
         "tokens.variable_surplus" if accuses else "tokens.inconclusive",
         {"n": len(samples), "low": low, "high": high, "depends_on": "", "reason": "unexplained_spread"},
         exchanges=ids_of(samples),
+        severity=_weight(low) if accuses else None,
         basis=basis,
         confidence="strong" if accuses else "weak",
         observed={"low": low, "high": high},

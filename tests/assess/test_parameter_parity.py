@@ -527,3 +527,18 @@ def test_a_vendor_that_lacks_the_model_is_no_yardstick() -> None:
 def test_a_legal_value_that_the_vendor_refuses_today_accuses_nobody(status: int) -> None:
     today = {"service_tier_standard_only": (status, refusal("no longer supported"))}
     assert above_info({"service_tier_standard_only": (200, message())}, official=today) == {}
+
+
+def test_a_vendor_that_refuses_what_is_legal_in_the_same_words_is_no_yardstick() -> None:
+    """An address without this route, a header that it misses, a key without this model: it refuses everything alike."""
+    swallowed = {"temperature_type": (200, message()), "unknown_field": (200, message(2))}
+    deaf = (400, refusal("anthropic-version: header is required"))
+    legal = {"service_tier_standard_only": (200, message(3))}
+    official = dict.fromkeys((*swallowed, *legal), deaf)
+    assert above_info(swallowed | legal, official=official, software="new-api") == above_info(
+        swallowed | legal, live=False, software="new-api"
+    )
+    assert above_info(swallowed, software="new-api") == {"params.illegal_accepted": "medium"}
+    other = official | {"temperature_type": OFFICIAL["temperature_type"]}
+    hit = next(f for f in found(swallowed | legal, official=other) if "temperature_type" in f.params["cases"])
+    assert (hit.basis, hit.severity) == ("live_official", "medium"), "what it says of this very value still counts"

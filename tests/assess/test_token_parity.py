@@ -255,6 +255,13 @@ def test_only_without_a_system_prompt():
     assert found.confidence == "strong"
 
 
+@pytest.mark.parametrize(("least", "weight"), [(199, "medium"), (200, "high"), (2100, "high")])
+def test_a_surplus_of_every_text_is_as_heavy_as_a_constant_though_a_system_prompt_adds_to_it(least, weight):
+    texts = [Text(t.official, least + 3 * t.system, t.script, t.system) for t in twelve()]
+    found = only(judged(texts))
+    assert (found.code, found.severity, found.params["low"]) == ("tokens.variable_surplus", weight, least)
+
+
 def test_a_condition_of_a_few_tokens_accuses_nobody():
     texts = [Text(t.official, 0 if t.system else 49, t.script, t.system) for t in twelve()]
     found = only(judged(texts))

@@ -230,6 +230,7 @@ def test_lines_of_two_scripts(samples, code, params):
         (scaled(0.97, 0.97, 0, LONG), "tokens.inconclusive", ("inconclusive", "info", "weak")),
         (rows(50, 70, 90, 120), "tokens.variable_surplus", ("mismatch", "medium", "strong")),
         (rows(9, 60, 31, 120), "tokens.variable_surplus", ("mismatch", "medium", "strong")),
+        (rows(200, 220, 240, 270), "tokens.variable_surplus", ("mismatch", "high", "strong")),
         (rows(-2, 60, 31, 120, 50, 8), "tokens.variable_surplus", ("mismatch", "medium", "strong")),
         (rows(-3, 60, 31, 120, 50, 8), "tokens.inconclusive", ("inconclusive", "info", "weak")),
         (rows(-2, 60, 31, 120, 49, 8), "tokens.inconclusive", ("inconclusive", "info", "weak")),
