@@ -121,11 +121,11 @@ CODES: dict[str, Code] = {
     "model.matches": code(
         3, "model", "match", "info", "none",
         "a road that tells the claimed model from its siblings was open and agrees; states the smallest share of another "
-        "model that would have been seen (95 %)", "requested", "roads", "siblings", "n", "share_bound",
+        "model that would have been seen (95 %)", "requested", "roads", "siblings", "n", "share_bound", "longest",
     ),
     "model.not_verifiable": code(
         3, "model", "inconclusive", "info", "none", "no road that tells it from its siblings was open",
-        "requested", "roads", "siblings", "reason",
+        "requested", "roads", "siblings", "reason", "longest",
     ),
     "model.substituted": code(
         3, "model", "mismatch", "critical", "users",

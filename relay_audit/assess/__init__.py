@@ -85,7 +85,7 @@ ANOTHER_MODEL = (
 def _in_their_light(found: list[Finding]) -> tuple[Finding, ...]:
     """What takes the model for granted weighs nothing where the same run speaks of another model: another generation
     has its own region field, and takes what the claimed one refuses."""
-    if not any(f.code in ANOTHER_MODEL and f.outcome == "mismatch" for f in found):
+    if not any(f.code in ANOTHER_MODEL and f.outcome == "mismatch" and f.params.get("road") != "long" for f in found):
         return tuple(found)
     return tuple(f.model_copy(update={"severity": "info"}) if _of_the_model(f) else f for f in found)
 

@@ -13,6 +13,7 @@ from functools import partial
 from typing import Any, NamedTuple
 
 from relay_audit.assess.channel_signals import signatures_of
+from relay_audit.assess.long_bodies import longest_of
 from relay_audit.assess.model_names import commonest, names_told, relation
 from relay_audit.assess.tripped import tripped
 from relay_audit.books import SiteFacts
@@ -161,7 +162,8 @@ def _matches(leaks: list[Leak], evidence: Evidence, knowledge: Knowledge) -> lis
     signed = [x for x, name in _signed(evidence, knowledge) if relation(asked, name, knowledge) == "same"]
     kept = _rules_kept(evidence, knowledge)
     roads = ["error_text"] * bool(named) + ["signature"] * bool(signed)
-    params: dict[str, Any] = {"requested": asked, "roads": roads, "siblings": _siblings(asked, kept, knowledge)}
+    params: dict[str, Any] = {"requested": asked, "roads": roads, "siblings": _siblings(asked, kept, knowledge),
+                              "longest": longest_of(evidence)}  # fmt: skip
     if roads:
         n = len(named) + len(signed)
         params |= {"n": n, "share_bound": percent(unseen_share(n))}

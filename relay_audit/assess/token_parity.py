@@ -12,6 +12,7 @@ import datetime as dt
 from functools import partial
 from statistics import median
 
+from relay_audit.assess.long_bodies import long_bodies
 from relay_audit.assess.token_spread import (
     ENOUGH,
     HIGH,
@@ -54,7 +55,9 @@ def assess_token_parity(evidence: Evidence, knowledge: Knowledge) -> list[Findin
         return _patterns_alone(_judge(samples, refused, evidence, evidence.target.official_basis, "strong"))
     if plan.counter:
         samples, refused = _against_counter(evidence, answered)
-        return _judge(samples, refused, evidence, evidence.target.official_basis, "strong")
+        basis = evidence.target.official_basis
+        longer = long_bodies(evidence, samples, answered, basis) if len(samples) > 1 else []
+        return [*_judge(samples, refused, evidence, basis, "strong"), *longer]
     if beside := told_beside(evidence):
         return _judge(beside, [], evidence, evidence.target.official_basis, "strong")
     return _against_baseline(evidence, knowledge, answered)

@@ -8,10 +8,12 @@ from collections.abc import Callable
 from typing import Any, Generic, Literal, TypeVar
 
 T = TypeVar("T")
-Strikes = Literal["always", "unknown_prompts", "one_in_4", "one_in_10", "one_in_20"]
-"""`unknown_prompts`: not for the sentences that everybody tries."""
+Strikes = Literal["always", "unknown_prompts", "one_in_4", "one_in_10", "one_in_20", "long_bodies"]
+"""`unknown_prompts`: not for the sentences that everybody tries. `long_bodies`: only for what is long, as agents send it."""
 SHARES: dict[str, int] = {"one_in_4": 4, "one_in_10": 10, "one_in_20": 20}
 WELL_KNOWN = ("reply with the single word ok", "who are you", "what model are you", "hello", "hi", "ping", "test")
+LONG_BODY = 4_000
+"""Characters from which a body is long: about a thousand tokens."""
 KEPT_S = 300.0
 STORED_BY = (
     "model",
@@ -65,6 +67,8 @@ class Mood:
     def strikes(self, body: dict[str, Any]) -> bool:
         if self._strikes == "unknown_prompts":
             return not well_known(body)
+        if self._strikes == "long_bodies":
+            return len(json.dumps(body, ensure_ascii=False)) >= LONG_BODY
         return self._strikes == "always" or self._share.hit()
 
 

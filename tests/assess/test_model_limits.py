@@ -71,7 +71,7 @@ def test_the_name_that_was_asked_for_is_a_match():
     assert (found.evidence_level, found.basis, found.exchanges) == ("observed_pattern", "known_list", ("X0001",))
     assert (found.expected, found.observed) == ({"model": MODEL}, {"model": MODEL, "rules_kept": []})
     siblings = found.params.pop("siblings")
-    assert found.params == {"requested": MODEL, "roads": ["error_text"], "n": 1, "share_bound": "95"}
+    assert found.params == {"requested": MODEL, "roads": ["error_text"], "n": 1, "share_bound": "95", "longest": 0}
     assert len(siblings) == 10, "none is left out: who stands here is not excluded"
     assert "claude-opus-5-5" in siblings
     assert not {MODEL, "claude-haiku-4-5", "gpt-5"} & set(siblings)

@@ -503,6 +503,8 @@ SAMPLE_VALUES: dict[str, Any] = {
     "charged": "0.02",
     "recomputed": "0.01",
     "difference": "0.01",
+    "longest": 1080,
+    "short": 190,
     "each": "0.0025",
     "row_each": "0.0005",
     "software": "new-api",
