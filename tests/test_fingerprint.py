@@ -290,6 +290,33 @@ def test_what_new_api_does_is_known_for_the_quote():
         ('{"type":"error","error":{},"request_id":"req_011CeEEr4RDAQ98GzGvjCrSF"}', {"anthropic.shell"}),
         ('{"message":"ValidationException: x"}', {"aws.validation"}),
         ('{"error":{"message":"max_tokens: 9 > 8 for ***.***.claude-3-5-sonnet"}}', {"aws.masked_model"}),
+        (
+            '{"error":{"message":"Unknown parameter: \'seed\'.","param":"seed","code":"unknown_parameter"}}',
+            {"openai.parameter"},
+        ),
+        (
+            '{"error":{"message":"Unsupported value: \'temperature\' does not support 0.5 with this model."}}',
+            {"openai.parameter"},
+        ),
+        (
+            '{"error":{"message":"Unsupported parameter: \'temperature\' is not supported with this model."}}',
+            {"openai.parameter"},
+        ),
+        (
+            '{"error":{"message":"max_tokens is too large: 9. This model supports at most 8 completion tokens"}}',
+            {"openai.parameter"},
+        ),
+        (
+            '{"error":{"message":"Invalid max_tokens value, the valid range of max_tokens is [1, 393216]"}}',
+            {"deepseek.limit"},
+        ),
+        ('{"error":{"message":"Range of max_tokens should be [1, 65536]"}}', {"qwen.limit"}),
+        ('{"error":{"message":"max_tokens参数非法：限制数值范围[1,131072]"}}', {"zai.limit"}),
+        (
+            '{"error":{"message":"Invalid request: Your request exceeded model token limit: 262144 (requested: 300000)"}}',
+            {"moonshot.window"},
+        ),
+        ('{"error":{"message":"temperature: range: 0..1"}}', set()),
         ('{"error":{"message":"无效的令牌","type":"new_api_error"}}', {"relay.new_api"}),
         ('{"error":{"code":"E015","message":"Internal server error"},"status":500}', {"relay.claude_relay_service"}),
         ('{"error":{"message":"litellm.BadRequestError: AnthropicException"}}', {"relay.litellm"}),

@@ -108,6 +108,12 @@ FEW_REFUSALS = 3
 """So many refusals must name another channel than the answers do: a relay retries elsewhere what one channel refuses."""
 
 
+SEVERAL = 2
+"""So many refusals in another maker's words: one may be of a second line that only takes what the first refuses."""
+PLATFORMS = ("anthropic", "aws", "vertex", "azure")
+"""Where the same model is sold too; any other maker's words are another model's."""
+
+
 def _heard(samples: list[Sample], evidence: Evidence) -> list[Sample]:
     """Samples that name a channel; refusals that say otherwise than all answers count only where there are several."""
     named = [s for s in samples if s.named]
@@ -118,7 +124,10 @@ def _heard(samples: list[Sample], evidence: Evidence) -> list[Sample]:
 
 
 def _by_names(samples: list[Sample], evidence: Evidence, way: dict[str, Any]) -> list[Finding]:
-    named = _heard(samples, evidence)
+    worded = [s for s in samples if _in_a_makers_words(s)]
+    named = _heard([s for s in samples if s not in worded], evidence)
+    if not named:
+        named, worded = worded, []
     if not named:
         return [_unknown(samples, way)]
     claimed = evidence.target.claim.channel
@@ -130,14 +139,27 @@ def _by_names(samples: list[Sample], evidence: Evidence, way: dict[str, Any]) ->
     if len(groups) > 1:
         return [_mixed(groups, claimed)]
     channel, members = next(iter(groups.items()))
+    strange = [s for s in worded if channel not in s.named]
+    if len(strange) >= FEW_REFUSALS:
+        return [_mixed({channel: members, _one_name(strange[0], claimed): strange}, claimed)]
     if claimed in ("unknown", channel):
         return [_match(channel, claimed, members, way)]
     return [_mismatch(channel, claimed, members, samples, way)]
 
 
+def _in_a_makers_words(sample: Sample) -> bool:
+    """A refusal that only its words speak for, which are those of one maker wherever its models are sold. Where anything
+    else names a channel it neither narrows nor replaces that: what one line refuses may have been asked of another."""
+    kinds = {signal.kind for signal in sample.naming}
+    return kinds == {"error_shell"} and bool(sample.named - set(PLATFORMS))
+
+
 def _one_name(sample: Sample, claimed: str) -> str:
-    """The claim where the signals allow it, else the first of what they name."""
-    return claimed if claimed in sample.named or _allowed_by_headers(sample, claimed) else min(sample.named)
+    """The claim where the signals allow it, else the first of what they name: the maker before a platform that sells its
+    models too."""
+    if claimed in sample.named or _allowed_by_headers(sample, claimed):
+        return claimed
+    return min(sample.named, key=lambda channel: (channel in PLATFORMS, channel))
 
 
 def _allowed_by_headers(sample: Sample, claimed: str) -> bool:
@@ -175,11 +197,15 @@ def _mismatch(channel: str, claimed: str, members: list[Sample], samples: list[S
     against = [signal for sample in members for signal in sample.naming if claimed not in signal.channels]
     independent = len({signal.kind for signal in against}) >= 2
     hard = any(signal.strength in HARD for signal in against)
+    once = (
+        len(members) < SEVERAL and {signal.kind for signal in against} == {"error_shell"} and channel not in PLATFORMS
+    )
     return finding(
         "channel.mismatch",
         {"claimed": claimed, "channel": channel, "n": len(members), "of": len(samples), "signals": _prints(members)},
         exchanges=tuple(s.exchange for s in members),
-        severity=("high" if hard else "medium") if independent else "low",
+        outcome="inconclusive" if once else None,
+        severity="info" if once else ("high" if hard else "medium") if independent else "low",
         confidence="strong" if independent and hard else "supporting",
         evidence_level="observed_pattern",
         basis="known_list",

@@ -110,6 +110,8 @@ class Knobs:
     """The model list is shown to everybody, whatever key comes with it."""
     rewrites_errors: bool = False
     """Refusals come wrapped in a Chinese sentence with another status, as hubrelay writes them."""
+    refuses_in: Literal["", "openai"] = ""
+    """Refusals come in the words of another maker, whose model stands behind."""
     blanks_errors: bool = False
     """Every refusal of the vendor comes as one body that says nothing, as claude-relay-service writes it."""
     swallows: tuple[str, ...] = ()

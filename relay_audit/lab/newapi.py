@@ -21,7 +21,7 @@ from relay_audit.lab.money import Every
 from relay_audit.lab.official import STREAM_TYPE, Official, Reply, anthropic_models
 from relay_audit.lab.panel import Panel
 from relay_audit.lab.relay_log import RelayLog
-from relay_audit.lab.tampering import blanked, fallback, masked, tampered
+from relay_audit.lab.tampering import blanked, fallback, in_openais_words, masked, tampered
 from relay_audit.lab.tokenizer import count_text
 from relay_audit.lab.turns import Turn, Turns
 from relay_audit.lab.variation import Variation
@@ -201,7 +201,8 @@ class NewApi:
             return shells.wrapped_in_chinese(reply.status, compact(reply.body), own)
         if self._knobs.blanks_errors:
             return blanked(reply.status, own)
-        text = masked(reply.body["error"]["message"])
+        said = reply.body["error"]["message"]
+        text = masked(in_openais_words(said) if self._knobs.refuses_in else said)
         return shells.claude_shape(reply.status, self._relayed(text), request_id, own, "<nil>")
 
     def _bill_refusal(self, request_id: str, body: dict[str, Any]) -> None:

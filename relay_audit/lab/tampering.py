@@ -40,6 +40,12 @@ def blanked(status: int, own: Headers) -> HttpAnswer:
     return json_answer(status, BLANK, own)
 
 
+def in_openais_words(text: str) -> str:
+    """A refusal as OpenAI would have worded it, about the same field."""
+    field = text.partition(":")[0].strip("`")
+    return f"Unsupported parameter: '{field.split()[0]}' is not supported with this model."
+
+
 def masked(text: str) -> str:
     """new-api's masking of whatever looks like a host name: `messages.0.content` becomes `***.***.content`."""
     return HOST_LIKE.sub(lambda m: "***." * m[0].count(".") + m[0].rsplit(".", 1)[-1], text)

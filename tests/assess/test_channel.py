@@ -487,3 +487,37 @@ def test_a_few_refusals_from_elsewhere_are_no_second_channel(n, code):
     shell = {"message": "ValidationException: The provided model identifier is invalid"}
     other = [Said(body=shell, status=400, headers=BEDROCK) for _ in range(n)]
     assert only(judged([*[vendor_says(p) for p in range(5)], *other])).code == code
+
+
+def in_openais_words(field: str) -> Said:
+    text = f"Unsupported parameter: '{field}' is not supported with this model. (request id: 20261130)"
+    return Said(body={"type": "error", "error": {"type": "<nil>", "message": text}}, status=400)
+
+
+@pytest.mark.parametrize(
+    ("claim", "said", "weight"),
+    [
+        ("anthropic", [in_openais_words("top_k")], ("channel.mismatch", "inconclusive", "info", "openai")),
+        (
+            "anthropic",
+            [in_openais_words(f) for f in ("top_k", "top_p")],
+            ("channel.mismatch", "mismatch", "low", "openai"),
+        ),
+        ("openai", [in_openais_words("top_k")], ("channel.matches", "match", "info", "openai")),
+        ("azure", [in_openais_words("top_k")], ("channel.matches", "match", "info", "azure")),
+        (
+            "anthropic",
+            [vendor_says(0), vendor_says(1), *(in_openais_words(f) for f in ("top_k", "top_p"))],
+            ("channel.matches", "match", "info", "anthropic"),
+        ),  # what one line refuses is asked of another: that says nothing of the answers
+        (
+            "anthropic",
+            [vendor_says(0), *(in_openais_words(f) for f in ("top_k", "top_p", "stop"))],
+            ("channel.mixed", "inconclusive", "info", None),
+        ),
+        ("azure", [vendor_says(0), in_openais_words("top_k")], ("channel.matches", "match", "info", "azure")),
+    ],
+)
+def test_refusals_in_another_makers_words_are_a_soft_sign(claim, said, weight):
+    found = only(judged(said, claim=claim))
+    assert (found.code, found.outcome, found.severity, found.params.get("channel")) == weight
