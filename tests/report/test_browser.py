@@ -194,6 +194,30 @@ def test_without_weasyprint_an_installed_chromium_prints(monkeypatch: pytest.Mon
     assert "证据报告" in readable(made)
 
 
+SCREENS = """<!doctype html><iframe id=f src="{page}" style="width:1080px;height:900px;border:0"></iframe>
+<script>onload=()=>{{const s=[...f.contentDocument.querySelectorAll('.screen')];
+document.body.append('over='+JSON.stringify(s.map(e=>e.scrollHeight-e.clientHeight)))}}</script>"""
+
+
+@pytest.mark.parametrize("audience", AUDIENCES)
+@pytest.mark.parametrize("lang", LANGS)
+def test_every_screen_of_a_picture_holds_all_that_is_on_it(tmp_path: Path, lang, audience) -> None:
+    """A picture has no scroll bar: what runs over its edge, the note on its limits first, is gone."""
+    for make in MAKERS:
+        for text, stopped in (("OK", ""), (samples.HOSTILE, "three_failures")):
+            run = samples.evidence(text=text, stopped=stopped)
+            findings = make(run)
+            verdict = samples.judged(run, findings)
+            raw = render(run, findings, samples.COVERAGE, verdict, samples.KNOWLEDGE, audience, "png", lang)
+            page = saved(tmp_path, raw)
+            outer = saved(tmp_path, SCREENS.format(page=page.name).encode(), "measure.html")
+            dom = chromium(
+                "--allow-file-access-from-files", "--window-size=1400,1000", "--dump-dom", outer.as_uri()
+            ).stdout
+            (over,) = re.findall(r"over=(\[[^\]]*\])", dom)
+            assert json.loads(over) == [0] * 5, make
+
+
 @pytest.mark.parametrize("lang", LANGS)
 def test_a_picture_has_five_screens_and_no_text_chunk(lang) -> None:
     run = samples.evidence()
