@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from relay_audit.assess.model_identity import TRAITS
+from relay_audit.assess.model_identity import OVERSIZE, TRAITS
 from relay_audit.assess.token_parity import streams_below
 from relay_audit.codes import finding
 from relay_audit.evidence import Evidence
 from relay_audit.exchange import pointer
 from relay_audit.finding import Finding
-from relay_audit.fingerprint import Knowledge, canonical_model
+from relay_audit.fingerprint import Knowledge, ModelFacts, canonical_model
 
 HOSTS = {
     "claude": frozenset({"anthropic", "aws", "vertex", "azure", "openrouter", "converter"}),
@@ -25,7 +25,8 @@ MIN_DOUBTED = 2
 
 def in_combination(found: list[Finding], evidence: Evidence, knowledge: Knowledge) -> list[Finding]:
     """The findings, with what two of them say together. Nothing is taken away that said more alone."""
-    named = _by_limit_and_tokenizer(_by_channel_and_tokenizer(found, evidence))
+    counted = _by_limit_and_tokenizer(_by_channel_and_tokenizer(found, evidence))
+    named = _by_limit_and_name(counted, evidence, knowledge)
     signed = _signed_and_seen(named, evidence, knowledge)
     return _signed_elsewhere(signed, evidence, knowledge)
 
@@ -88,6 +89,47 @@ def _by_limit_and_tokenizer(found: list[Finding]) -> list[Finding]:
         observed={**limit.observed, **count.observed},
     )
     return [*found, made]
+
+
+def _by_limit_and_name(found: list[Finding], evidence: Evidence, knowledge: Knowledge) -> list[Finding]:
+    """Every answer names one other model, and the output limit is that model's: named in a refusal, or what the vendor
+    refuses for the claimed model was answered and the named one takes so much. A label alone would be nobody's fault."""
+    told = next((f for f in found if f.code == "model.name_mismatch" and not f.params.get("road")), None)
+    facts = (
+        knowledge.model(told.params["untrusted_returned"]) if told and told.params["n"] == told.params["of"] else None
+    )
+    if told is None or facts is None or any(f.code == "model.substituted" for f in found):
+        return found
+    limit = next((f for f in found if f.code == "model.limit_mismatch" and f.outcome == "mismatch"), None)
+    if limit is None or limit.params["cap"] != facts.max_output:
+        limit = next((f for f in found if _takes(f, facts, evidence)), None)
+    if limit is None:
+        return found
+    made = finding(
+        "model.substituted",
+        {
+            "requested": told.params["requested"],
+            "untrusted_leaked": told.params["untrusted_returned"],
+            "road": "limit_and_name",
+            "n": told.params["n"],
+        },
+        exchanges=tuple(dict.fromkeys((*told.exchanges, *limit.exchanges))),
+        confidence="strong",
+        evidence_level="observed_pattern",
+        basis=limit.basis,
+        expected={**limit.expected, **told.expected},
+        observed={**limit.observed, **told.observed},
+    )
+    return [*(f for f in found if f is not limit or f.code == "model.limit_mismatch"), made]
+
+
+def _takes(item: Finding, facts: ModelFacts, evidence: Evidence) -> bool:
+    """Whether this is an answer to an output limit that need not have been lowered: for all that is known, the model of
+    these facts has so much."""
+    if item.code != "params.clamped" or item.outcome != "mismatch" or item.params["cases"] != [OVERSIZE]:
+        return False
+    sent = [s.output_limit or 0 for s in evidence.plan.steps if s.case == OVERSIZE] if evidence.plan else []
+    return bool(sent) and (facts.max_output is None or max(sent) <= facts.max_output)
 
 
 def _signed_and_seen(found: list[Finding], evidence: Evidence, knowledge: Knowledge) -> list[Finding]:

@@ -23,6 +23,7 @@ from relay_audit.assess.token_spread import (
     Sample,
     counted_fewer,
     ids_of,
+    in_place_of_the_callers,
     range_of,
     varying,
 )
@@ -173,6 +174,9 @@ def _judge(
     low, high = range_of(samples)
     if high - low <= SPREAD:
         return [*found, _constant(samples, evidence, basis, confidence)]
+    if bare := in_place_of_the_callers(samples):
+        own = tuple(x for x in ids_of(samples) if x not in ids_of(bare))
+        return [*found, _constant(bare, evidence, basis, confidence, replaced=own)]
     return [*found, *varying(samples, basis)]
 
 
@@ -192,13 +196,16 @@ def _inconclusive(samples: list[Sample], reason: str, basis: Basis) -> Finding:
     return finding("tokens.inconclusive", {"n": len(samples), "reason": reason}, exchanges=ids_of(samples), basis=basis)
 
 
-def _constant(samples: list[Sample], evidence: Evidence, basis: Basis, confidence: Confidence) -> Finding:
+def _constant(
+    samples: list[Sample], evidence: Evidence, basis: Basis, confidence: Confidence, *, replaced: tuple[str, ...] = ()
+) -> Finding:
+    """`replaced`: the exchanges in which the prompt stands in the place of the caller's own."""
     low, high = range_of(samples)
     offset = int(median(s.surplus for s in samples))
     n = len(samples)
     speak = partial(
         finding,
-        exchanges=ids_of(samples),
+        exchanges=(*ids_of(samples), *replaced),
         basis=basis,
         confidence=confidence,
         expected={"offset": f"0 to {NOISE}"},
@@ -217,6 +224,7 @@ def _constant(samples: list[Sample], evidence: Evidence, basis: Basis, confidenc
         return _inconclusive(samples, "too_few_sizes", basis)
     first = samples[0]
     params = {
+        **({"road": "replaced"} if replaced else {}),
         "n": n,
         "surplus": offset,
         "low": low,

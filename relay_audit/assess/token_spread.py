@@ -77,6 +77,44 @@ def ids_of(samples: list[Sample]) -> tuple[str, ...]:
     return tuple(dict.fromkeys([s.exchange for s in samples] + [c for s in samples for c in s.controls]))
 
 
+def in_place_of_the_callers(samples: list[Sample]) -> list[Sample]:
+    """The texts without a system prompt, where all of these are billed one constant more and every text with one less more,
+    by the same number in each script: a prompt precedes them all and stands in the place of the caller's own, whose tokens
+    the vendor's count has. Empty where it is not so."""
+    bare, own = _by_system(samples)
+    if min(len(bare), len(own)) < ENOUGH or not _one_constant(bare) or not _constant_in_scripts(own):
+        return []
+    if _one_constant(own):
+        return []  # added under a condition: what stood in a prompt's place would lack as much as that prompt counts
+    low, _ = range_of(bare)
+    return bare if low > NOISE and range_of(own)[1] < low - SPREAD else []
+
+
+def _by_system(samples: list[Sample]) -> tuple[list[Sample], list[Sample]]:
+    return ([s for s in samples if s.factor("system") != "True"], [s for s in samples if s.factor("system") == "True"])
+
+
+def _one_constant(samples: list[Sample]) -> bool:
+    low, high = range_of(samples)
+    return high - low <= SPREAD
+
+
+def _constant_in_scripts(samples: list[Sample]) -> bool:
+    """One line in each script is that script's system prompt: as long in all texts of it, and not in all scripts."""
+    return all(
+        _one_constant([s for s in samples if s.factor("script") == script])
+        for script in {s.factor("script") for s in samples}
+    )
+
+
+def _replaced_where_sent(samples: list[Sample]) -> bool:
+    """Whether only callers' own system prompts are replaced, by a longer one: texts without one are billed as counted."""
+    bare, own = _by_system(samples)
+    if min(len(bare), len(own)) < ENOUGH or not _one_constant(bare) or not _constant_in_scripts(own):
+        return False
+    return all(abs(s.surplus) <= NOISE for s in bare) and range_of(own)[0] >= SURPLUS
+
+
 def varying(samples: list[Sample], basis: Basis) -> list[Finding]:
     if (name := _conditional(samples)) is not None:
         return [_conditional_finding(name, samples, basis)]
@@ -111,7 +149,7 @@ def _conditional(samples: list[Sample]) -> str | None:
             and all(hi - lo <= SPREAD for lo, hi in ranges)
         ):
             return name
-    return None
+    return "system" if _replaced_where_sent(samples) else None
 
 
 def _conditional_finding(name: str, samples: list[Sample], basis: Basis) -> Finding:

@@ -9,6 +9,7 @@ import pytest
 
 from relay_audit.assess import combined
 from relay_audit.assess.combined import in_combination
+from relay_audit.assess.model_identity import OVERSIZE
 from relay_audit.codes import finding
 from relay_audit.evidence import Evidence
 from relay_audit.finding import Finding
@@ -182,6 +183,52 @@ def test_what_is_no_longer_known_of_the_region_makes_nothing_heavier() -> None:
 )
 def test_with_the_region_or_a_single_signature_it_accuses_nobody(item: Finding, evidence: Evidence) -> None:
     assert in_combination([item], evidence, KNOWLEDGE) == [item]
+
+
+def test_another_limit_and_the_name_in_every_answer_are_another_model() -> None:
+    """A router writes the name of what it asked into its answers, and hands the vendor's refusal on: no key is needed."""
+    told = named("gpt-4o-2024-08-06")
+    found = in_combination([LIMIT, told], run(BARE), KNOWLEDGE)
+    made = found[-1]
+    assert found[:2] == [LIMIT, told]
+    assert (made.code, made.severity, made.params["road"]) == ("model.substituted", "critical", "limit_and_name")
+    assert (made.params["untrusted_leaked"], made.params["n"]) == ("gpt-4o-2024-08-06", 3)
+    assert made.exchanges == ("X0003", "X0001")
+    assert made.observed == {"max_output": 16384, "untrusted_model": "gpt-4o-2024-08-06"}
+    for other in (named("gpt-6-luna"), named("gpt-4o", n=2), named("nobodys-model-7")):
+        assert in_combination([LIMIT, other], run(BARE), KNOWLEDGE) == [LIMIT, other]
+
+
+@pytest.mark.parametrize(
+    ("sent", "name", "other"),
+    [
+        (32_768, "claude-haiku-5-5", True),
+        (256_000, "claude-haiku-5-5", False),
+        (256_000, "gpt-6-luna-2026-09-15", True),
+    ],
+)
+def test_a_limit_that_the_named_model_has_was_not_lowered(sent: int, name: str, other: bool) -> None:
+    """gpt-4o refuses 32,768 and was asked for; what every answer names takes it. More than its own limit it refuses as
+    well: then somebody lowered it."""
+    lowered = finding("params.clamped", {"cases": [OVERSIZE], "n": 1, "of": 4, "fields": [OVERSIZE]}, exchanges=("X0001",),
+                      basis="declared_official")  # fmt: skip
+    step = step_named("s0").model_copy(update={"case": OVERSIZE, "output_limit": sent})
+    asked = run_of([], [step], model="gpt-4o")
+    told = named(name, asked="gpt-4o")
+    found = in_combination([lowered, told], asked, KNOWLEDGE)
+    if not other:
+        assert found == [lowered, told]
+        return
+    assert [f.code for f in found] == ["model.name_mismatch", "model.substituted"]
+    assert found[-1].params["road"] == "limit_and_name"
+    assert in_combination([lowered], asked, KNOWLEDGE) == [lowered]
+    several = lowered.model_copy(update={"params": {**lowered.params, "cases": [OVERSIZE, "stop_word"]}})
+    assert in_combination([several, told], asked, KNOWLEDGE) == [several, told]
+
+
+def named(name: str, *, asked: str = MODEL, n: int = 3) -> Finding:
+    return finding("model.name_mismatch", {"requested": asked, "untrusted_returned": name, "n": n, "of": 3},
+                   exchanges=("X0003",), basis="relay_word", expected={"model": asked}, observed={"untrusted_model": name})  # fmt: skip
 
 
 def test_another_limit_and_ids_of_the_channel_that_has_it_are_another_model() -> None:

@@ -250,7 +250,9 @@ def test_a_control_that_fails_or_is_too_far_leaves_the_record(how: dict[str, Any
     assert (hit.severity, hit.basis) == ("low", "dated_baseline")
 
 
-@pytest.mark.parametrize(("software", "expected"), [("unknown", "low"), ("litellm", "medium"), ("new-api", None)])
+@pytest.mark.parametrize(
+    ("software", "expected"), [("unknown", "low"), ("hubrelay", "medium"), ("new-api", None), ("litellm", None)]
+)
 def test_what_an_honest_hop_does_is_subtracted(software: str, expected: str | None) -> None:
     got = above_info({"inference_geo_bogus": (200, message())}, software=software)
     assert got == ({"params.illegal_accepted": expected} if expected else {})
@@ -260,7 +262,7 @@ def test_what_an_honest_hop_does_is_subtracted(software: str, expected: str | No
             for f in found({"inference_geo_bogus": (200, message())}, software=software)
             if f.code == "params.relay_default"
         )
-        assert (default.params["fields"], default.params["software"]) == (["inference_geo"], ["new-api"])
+        assert (default.params["fields"], default.params["software"]) == (["inference_geo"], [software])
         assert (default.outcome, default.impact, default.basis) == ("match", "users", "known_list")
 
 
@@ -274,9 +276,7 @@ def test_what_software_does_where_its_operator_says_so_is_a_low_fact_about_it(so
 def test_the_second_hop_s_defaults_count_too() -> None:
     headers = (("x-litellm-call-id", "abc"),)
     assert above_info({"unknown_field": (200, message())}, software="portkey", headers=headers) == {}
-    assert above_info({"inference_geo_bogus": (200, message())}, headers=headers) == {
-        "params.illegal_accepted": "medium"
-    }
+    assert above_info({"temperature_range": (200, message())}, headers=headers) == {"params.illegal_accepted": "medium"}
 
 
 @pytest.mark.parametrize(

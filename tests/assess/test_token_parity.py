@@ -540,6 +540,36 @@ def test_a_system_prompt_that_is_not_billed_is_no_other_tokenizer():
     assert "system_not_counted" not in {f.params.get("reason") for f in judged(both)}
 
 
+@pytest.mark.parametrize(
+    ("prompt", "code", "severity"),
+    [
+        (164, "tokens.constant_surplus", "medium"),
+        (240, "tokens.constant_surplus", "high"),
+        (34, "tokens.inconclusive_offset", "low"),
+        (5, "tokens.inconclusive", "info"),
+    ],
+)
+def test_a_prompt_in_the_place_of_the_callers_is_no_other_tokenizer(prompt, code, severity):
+    """A gateway that overrides `system`: each text with one lacks what its own counts, 19 in one script and 26 in the other.
+    Portkey 1.15.2 billed 24 texts so, and they had been called another tokenizer's."""
+    own = {"ascii": 19, "cjk": 26}
+    texts = [Text(t.official, prompt - (own[t.script] if t.system else 0), t.script, t.system) for t in twelve()]
+    found = only(judged(texts))
+    assert (found.code, found.severity) == (code, severity)
+    if code == "tokens.constant_surplus":
+        assert (found.params["road"], found.params["n"], found.params["surplus"]) == ("replaced", 6, prompt)
+        assert (found.params["low"], found.params["high"]) == (prompt, prompt)
+        assert len(found.exchanges) == 12 * 3, "those it stands in the place of are shown as well"
+
+
+def test_a_longer_prompt_in_the_place_of_the_callers_alone():
+    own = {"ascii": 19, "cjk": 26}
+    texts = [Text(t.official, 164 - own[t.script] if t.system else 0, t.script, t.system) for t in twelve()]
+    found = only(judged(texts))
+    assert (found.code, found.params["depends_on"], found.severity) == ("tokens.variable_surplus", "system", "medium")
+    assert (found.params["low"], found.params["high"]) == (0, 145)
+
+
 @pytest.mark.parametrize(("factor", "code"), [(1.03, "tokens.proportional_surplus"), (1.01, "tokens.match")])
 def test_a_small_multiplier_that_every_text_keeps_is_no_template(factor, code):
     """Three in a hundred on each text of each script: a template is the same for all of them."""
