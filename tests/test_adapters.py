@@ -126,6 +126,7 @@ def test_an_old_new_api_behind_its_ancestors_header_is_still_new_api():
 def test_what_is_asked_to_find_a_software_is_few_and_free():
     assert questions(KNOWLEDGE) == [
         ("/v1/sub2api/billing", True), ("/v1/usage", True), ("/health", False), ("/health/liveliness", False),
+        ("/", False),
     ]  # fmt: skip
     assert questions(Knowledge()) == []
 
