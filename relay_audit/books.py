@@ -177,6 +177,11 @@ class Allowance(Frozen):
     remaining: Decimal | None = None
 
 
+USAGE_PAGES = "dashboard"
+"""What a balance that is made of usage pages is called where the software has a page for balances and this build lacks it.
+The two counters are never subtracted from each other, and this one alone accuses nobody."""
+
+
 class BalanceReading(Frozen):
     at: dt.datetime
     exchange: str

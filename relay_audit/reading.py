@@ -11,6 +11,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
 from relay_audit.books import (
+    USAGE_PAGES,
     BalanceReading,
     LogReading,
     LogRow,
@@ -145,9 +146,17 @@ class BooksReader:
         reading = self.adapter.read_usage(tuple(asked), self.recorder.history.site, when)
         if reading is not None:
             self.recorder.reading(reading)
-            if (balance := self.adapter.balance_of(reading)) is not None:
+            if self.only_usage_pages() and (balance := self.adapter.balance_of(reading)) is not None:
                 self.recorder.reading(balance)
         return reading
+
+    def only_usage_pages(self) -> bool:
+        """Whether no page of its own tells what a key has spent: new-api's came after 2025-06, and Veloera has none."""
+        if self.adapter.balance is None:
+            return True
+        history = self.recorder.history
+        own = [reading for reading in history.balance if reading.adapter != USAGE_PAGES]
+        return bool(own) and all(reading.spent(history.site.quota_per_unit) is None for reading in own)
 
     async def rate(self, when: When) -> RateReading | None:
         if (page := self.adapter.rate) is None:

@@ -74,7 +74,9 @@ class Settlement:
 
     async def after(self) -> None:
         await self._settle()
-        if self.adapter.log is None and self.recorder.history.sent() and self.recorder.history.balance:
+        history = self.recorder.history
+        no_rows = self.adapter.log is None or (history.log and history.log[-1].state == "unsafe")
+        if no_rows and history.sent() and history.balance:
             await self._wait(SETTLING)  # nothing else will say what the last calls cost
         await self._last_balance()
         await self.books.usage("after")
@@ -139,6 +141,8 @@ class Settlement:
             await self._wait_for_rows([call])
             balance = await self.books.balance("between", leave=LEAVE_EARLY)
             self._balance_tells = balance is not None and reading is not None and reading.state == "empty"
+            if self.books.only_usage_pages():
+                await self.books.usage("between")
         elif self.recorder.history.balance and self.adapter.balance is None:  # made of the usage pages
             await self._wait_for_rows([call])
             await self.books.usage("between")

@@ -7,7 +7,8 @@ from decimal import Decimal
 import httpx
 import pytest
 
-from relay_audit.relays import new_api, sub2api
+from relay_audit.books import USAGE_PAGES
+from relay_audit.relays import dashboard, new_api, sub2api
 from tests.staged import Staged, json_answer, staged
 
 QUICK = {"profile": "quick", "checks": [2, 6]}
@@ -281,3 +282,26 @@ def test_totals_that_are_the_only_books_are_waited_for_as_rows_are(tmp_path, lat
     assert judged in findings
     if late == 9:
         assert findings[judged].params["waited_s"] >= 20
+
+
+@pytest.mark.parametrize(("times", "judged"), [(1, None), (2, "low")])
+def test_a_build_without_a_balance_page_is_held_against_its_usage_page(tmp_path, times, judged):
+    """new-api of 2025-04: no `/api/usage/token/`, and a log that no header opens."""
+    stage: Staged
+
+    def replace(seen, before):
+        if seen.path == new_api.BALANCE:
+            return json_answer({"error": {"message": "Invalid URL (GET /api/usage/token/)"}}, 404)
+        if seen.path == dashboard.USAGE:
+            spent = stage.history.ledger.total("settled", "relay")
+            return json_answer({"object": "list", "total_usage": float(100 * times * spent)})
+        return None
+
+    stage = staged("honest_log_query_only", tmp_path, audit=QUICK, replace=replace)
+    findings = {f.code: f for f in stage.whole().findings}
+    told = [b for b in stage.history.balance if b.spent(500_000) is not None]
+    last = max(e.sent_at for e in stage.history.sent())
+    assert [b.adapter for b in told] == [USAGE_PAGES] * 3
+    assert (told[-1].at - last).total_seconds() >= 10, "what is reserved is not yet spent"
+    assert (findings["billing.overcharged"].severity if judged else None) == judged
+    assert ("billing.overcharged" in findings) is (judged is not None)

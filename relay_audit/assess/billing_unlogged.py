@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 from relay_audit.assess.billing_calls import Call, calls_of, dollars, ids
 from relay_audit.assess.billing_rowless import SETTLED
-from relay_audit.books import BalanceReading, coarse
+from relay_audit.books import USAGE_PAGES, BalanceReading, coarse
 from relay_audit.codes import finding
 from relay_audit.evidence import Evidence
 from relay_audit.finding import Finding
@@ -51,7 +51,8 @@ def fell_without_rows(evidence: Evidence) -> list[Finding]:
     multiples = [span.fell / span.forecast for span in ours if span.forecast]
     settled = told[-1][0].at - max(call.exchange.sent_at for call in calls) >= SETTLED
     steady = len(multiples) > 1 and max(multiples) <= min(multiples) * ALIKE
-    sure = steady and settled and _no_other_tariff(evidence, fell / forecast)
+    page = any(reading.adapter == USAGE_PAGES for reading, _ in told)
+    sure = steady and settled and not page and _no_other_tariff(evidence, fell / forecast)
     params = {
         "n": len(calls), "charged": dollars(fell), "recomputed": dollars(forecast), "difference": dollars(fell - forecast),
         "cause": "no_row", "road": "unlogged", "since": f"{told[0][0].at:%H:%M:%S}", "until": f"{told[-1][0].at:%H:%M:%S}",

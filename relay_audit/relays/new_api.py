@@ -1,7 +1,8 @@
 """new-api's books for a key: `GET /api/log/token`, `GET /api/usage/token/`.
 
-The log answers to a Bearer header since 2026-02; before that only to a key in the URL, which is refused. Row ids mean
-nothing; rows join by `X-Oneapi-Request-Id` = `request_id`. Source: new-api 823e2630 and its history.
+The log answers to a Bearer header since 2026-02; before that only to a key in the URL, which is refused. Builds of 2025-04
+have no balance page either (routes at 02d5a5f1): there it is made of the usage pages. Row ids mean nothing;
+rows join by `X-Oneapi-Request-Id` = `request_id`. Source: new-api 823e2630 and its history.
 """
 
 from __future__ import annotations

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from decimal import Decimal
 
-from relay_audit.books import BalanceReading, LogState, SiteFacts, UsageReading, When
+from relay_audit.books import USAGE_PAGES, BalanceReading, LogState, SiteFacts, UsageReading, When
 from relay_audit.relays import dashboard
 from relay_audit.relays.adapter import Adapter
 from relay_audit.relays.asked import Asked
@@ -22,14 +22,14 @@ class OneApi(Adapter):
         return dashboard.read_usage(asked, site, when)
 
     def balance_of(self, usage: UsageReading) -> BalanceReading | None:
-        if self.balance is not None or usage.state != "read" or usage.dollars is None:
+        if usage.state != "read" or usage.dollars is None:
             return None
         limited = usage.limit_dollars is not None and not usage.unlimited
         return BalanceReading(
             at=usage.at,
             exchange=usage.exchange,
             when=usage.when,
-            adapter=self.name,
+            adapter=self.name if self.balance is None else USAGE_PAGES,
             used=usage.dollars,
             available=usage.limit_dollars - usage.dollars if limited and usage.limit_dollars is not None else None,
             unlimited=usage.unlimited,

@@ -1,5 +1,6 @@
 """Veloera, a descendant of new-api from before 2026: `/api/log/token` wants a key in the URL and a user's session besides,
-so no audit can read it. Balance and usage pages answer as its ancestor's do. Source: Veloera 8117f302."""
+so no audit can read it. It left before `/api/usage/token/` came, so its balance is what the usage pages say. Sources: Veloera
+8117f302; its routes at 192bb428."""
 
 from __future__ import annotations
 
