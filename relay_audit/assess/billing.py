@@ -76,6 +76,8 @@ def _agreement(
     said = [f for f in found if f.code != "billing.cache_not_honoured"]
     if any((f.outcome == "mismatch" and f.above_info) or f.code == "billing.undercharged" for f in said):
         return []
+    if any(f.outcome == "inconclusive" for f in against.findings):
+        return []  # what the balance lost besides is a question: no agreement
     if mostly_elsewhere(bill):
         return [few_rows(bill)]
     if not done:

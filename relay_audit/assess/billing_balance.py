@@ -40,7 +40,9 @@ def against_balance(
     if abs(gap) <= balance.rounded:
         return Verdict("unknown")
     if _others(evidence, balance):
-        return Verdict("other_traffic")
+        open_ = _open_calls(evidence, bill)
+        beyond = beyond_late_rows(evidence, bill, balance, done, open_, shared=True) if open_ and gap > 0 else None
+        return Verdict("other_traffic", (beyond,) if beyond is not None else ())
     quiet = balance.until - bill.last_sent >= SETTLED
     if gap < 0:
         return Verdict("differs", (_less(evidence, balance),)) if quiet and not _planned(bill) else Verdict("settling")

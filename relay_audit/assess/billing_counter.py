@@ -1,8 +1,7 @@
 """Where no row can be read and no price is published: the counter of the key against the claimed ratio of the vendor's list.
 
-That is all that one-api, Veloera and sites with nothing but usage pages show to a key. A claim may mean the site's own
-list, which nobody has seen: above it the finding is low. Within it, the counter agrees with the claim, which says
-nothing of single calls.
+That is all that one-api and Veloera show to a key. A claim may mean the site's own list, which nobody has seen: above it
+the finding is low. Within it, the counter agrees with the claim, which says nothing of single calls.
 """
 
 from __future__ import annotations

@@ -34,10 +34,18 @@ ABOVE = Decimal("1.05")
 
 
 def beyond_late_rows(
-    evidence: Evidence, bill: Bill, balance: Reconciliation, done: tuple[Judged, ...], rowless: list[Call]
+    evidence: Evidence,
+    bill: Bill,
+    balance: Reconciliation,
+    done: tuple[Judged, ...],
+    rowless: list[Call],
+    *,
+    shared: bool = False,
 ) -> Finding | None:
-    """None where late rows may explain the gap, where what a call comes to is not known (no usage, no outcome), or where
-    the balance falls while nothing of ours is sent: then others spend on this key."""
+    """`shared`: other traffic was seen in this span; what its rows say is taken off. On a key that others were ever seen on
+    the rest is a question: rows of theirs may be late as well. None where
+    late rows may explain the gap, where what a call comes to is not known (no usage, no outcome), or where the balance
+    falls while nothing of ours is sent: then others spend on this key."""
     if bill.reading.source != "log":
         return None
     exact = bill.quota_units
@@ -51,7 +59,7 @@ def beyond_late_rows(
     held = Decimal(sum(reserve(call, rate) for call in rowless)) / bill.per_unit
     if max(still or balance.until, balance.until) - bill.last_sent < WAITED and balance.gap <= late + held:
         return None  # what is settled late is still reserved
-    sure = exact and still is not None and _nothing_can_come(bill, still, rowless) and not _others_seen(evidence)
+    sure = exact and still is not None and _nothing_can_come(bill, still, rowless)
     params = {
         "n": len(rowless), "of": len(rowless) + len(bill.joined), "charged": dollars(balance.gap),
         "recomputed": dollars(late), "difference": dollars(balance.gap - late), "cause": "no_row", "road": "rowless",
@@ -59,6 +67,9 @@ def beyond_late_rows(
         "waited_s": max(0, round((bill.reading.at - bill.last_sent).total_seconds())),
         "since": f"{balance.since:%H:%M:%S}", "until": f"{balance.until:%H:%M:%S}",
     }  # fmt: skip
+    if shared or _others_seen(evidence):
+        return finding("billing.overcharged", params, exchanges=ids(rowless), outcome="inconclusive", severity="info",
+                       basis="relay_word")  # fmt: skip
     return finding("billing.overcharged", params, exchanges=ids(rowless), severity="medium" if sure else "low",
                    confidence="strong" if sure else "supporting", basis="relay_word")  # fmt: skip
 

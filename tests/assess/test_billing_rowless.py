@@ -75,7 +75,6 @@ def test_what_late_rows_would_say_is_no_difference(fell, names):
         (((0, 0), (20, OURS + 1100), (60, OURS + 1100)), {}, SOFT),  # not long enough
         (STILL, {"reading": books(*SHOWN, at=at(60))}, SOFT),
         (STILL, {"reading": books(row(1), row(2), at=at(70))}, SOFT),  # the log ends before the calls without a row
-        (STILL, {"reading": books(*SHOWN, at=at(70), foreign=ForeignRows(count=1, first=at(-9999), last=at(-9999)))}, SOFT),
     ],
 )  # fmt: skip
 def test_what_it_weighs(told, more, said_so):
@@ -90,13 +89,38 @@ def test_what_it_weighs(told, more, said_so):
         (((0, 0), (20, OURS + 2 * 516)), {}),  # what is reserved for two calls may still be held
         (STILL, {"exchanges": [*FOUR[:2], lost(3, "s3"), FOUR[3]]}),  # no outcome: nobody knows what it came to
         (STILL, {"exchanges": [*FOUR[:2], sent(3, {"content": []}), FOUR[3]]}),  # answered without a usage
-        (STILL, {"reading": books(*SHOWN, at=at(70), foreign=ForeignRows(count=1, within=1, first=at(2), last=at(2)))}),
-        (STILL, {"reading": books(*SHOWN, at=at(70), own_earlier=1)}),
         (STILL, {"reading": books(*(row(n, other={**RATIOS, "group_ratio": "much"}) for n in (1, 4)), at=at(70))}),
     ],
 )
 def test_nothing_is_said_where_it_may_be_late_or_somebody_elses_or_is_not_known(told, more):
     assert "billing.overcharged" not in [f.code for f in said(*told, **more)]
+
+
+@pytest.mark.parametrize(
+    "shared",
+    [
+        {"foreign": ForeignRows(count=1, within=1, within_quota=300, quota=300, first=at(2), last=at(2))},
+        {"own_earlier": 1},
+        {
+            "foreign": ForeignRows(count=1, quota=300, first=at(-9999), last=at(-9999))
+        },  # long ago, and the key is theirs too
+    ],
+)
+def test_beside_other_traffic_it_is_a_question_and_no_agreement(shared):
+    """What the others' rows say is taken off; what is left may be theirs too, as a row of theirs may be missing like ours."""
+    made = said(*STILL, reading=books(*SHOWN, at=at(70), **shared))
+    hit = found(made, "billing.overcharged")
+    others = "foreign" in shared and shared["foreign"].within
+    assert (hit.outcome, hit.severity, hit.above_info) == ("inconclusive", "info", False)
+    assert (hit.params["road"], hit.params["charged"]) == ("rowless", "0.001552" if others else "0.002152")
+    assert "billing.matches" not in [f.code for f in made]
+    late = said(
+        (0, 0),
+        (20, OURS + 300 * bool(others)),
+        (75, OURS + 300 * bool(others)),
+        reading=books(*SHOWN, at=at(70), **shared),
+    )
+    assert "billing.overcharged" not in [f.code for f in late]
 
 
 def test_rows_that_charge_above_their_own_ratios_say_so_themselves():
