@@ -60,6 +60,7 @@ def _shorter_and_shorter(page: Page, audience: Audience, crowded: bool) -> Itera
 def _tail(page: Page, audience: Audience, inside: Inside, used: Used | None) -> list[str]:
     say, evidence, verdict = page.text, page.evidence, page.verdict
     tail = [say("chat.limits", n=f"{requests_sent(evidence):,}")]
+    tail += [_cut(notice, AT_MOST[page.lang] // 5) for notice in page.shared()["notices"][-1:] if page.withdrawn]
     if page.edition.withdrawn:
         tail.append(say("chat.withdrawn", because=show(page.edition.withdrawn, 60)))
     if audience == "internal":

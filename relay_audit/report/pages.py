@@ -49,11 +49,13 @@ class Page:
         edition: Edition | None = None,
         public: Terms | None = None,
         masked: bool = False,
+        withdrawn: tuple[Finding, ...] = (),
     ) -> None:
+        """`withdrawn` are findings that fell in a later test: they are not among `findings`."""
         self.evidence, self.findings, self.coverage = evidence, findings, all_checks(coverage)
         self.verdict, self.knowledge = verdict, knowledge
         self.catalogue, self.text, self.lang, self.digest = catalogue, catalogue.text, catalogue.lang, knowledge_digest
-        self.edition = edition or Edition()
+        self.edition, self.withdrawn = edition or Edition(), withdrawn
         currency = evidence.quote.currency if evidence.quote else "USD"
         self.phrases = Phrases(catalogue, currency, masked=masked, public=public)
 
@@ -79,8 +81,7 @@ class Page:
         }
 
     def vendor(self) -> dict[str, Any]:
-        gone = {fallen.code for fallen in self.evidence.withdrawn}
-        main = [f for f in self.findings if f.above_info and f.code not in gone]
+        main = [f for f in self.findings if f.above_info]
         rest = [f for f in self.findings if not f.above_info]
         return {
             **self.shared(),
@@ -92,7 +93,7 @@ class Page:
             "approval": self._approval_channel(),
             "replays": self._replays(main),
             "tiers": tiers(self.findings, self.evidence, self.knowledge, self.catalogue, self.phrases),
-            "withdrawn": self._brief(f for f in self.findings if f.code in gone),
+            "withdrawn": self._brief(self.withdrawn),
             "pictures": pictures(self.evidence, self.findings, self.catalogue, self.phrases),
             "versions": versions(self.evidence, self.knowledge, self.phrases, self.text, self.digest),
         }
@@ -206,6 +207,9 @@ class Page:
         if edition.version > 1:
             because = show(edition.because) if edition.because else self.text("edition.no_reason")
             said.append(self.text("edition.supersedes", version=str(edition.version - 1), because=because))
+        if self.withdrawn:
+            named = (f"{f.id} {self.phrases.title(f)}" for f in self.withdrawn)
+            said.append(self.text("edition.fallen", findings=self.text("joint.clause").join(named)))
         return said
 
     def _tags(self, finding: Finding) -> str:
@@ -245,6 +249,14 @@ class Page:
     def _approval_channel(self) -> str:
         approval = self.evidence.approval
         return self.text("method.approval", channel=self.phrases.word(approval.channel)) if approval else ""
+
+
+def fallen(evidence: Evidence, findings: tuple[Finding, ...]) -> tuple[Finding, ...]:
+    """Findings that a later test withdrew. After a new assessment an id may be another's: then the code alone tells."""
+    known = {(f.id, f.code) for f in findings}
+    pairs = {(w.finding, w.code) for w in evidence.withdrawn}
+    codes = {code for id_, code in pairs if (id_, code) not in known}
+    return tuple(f for f in findings if (f.id, f.code) in pairs or f.code in codes)
 
 
 def headed(texts: Texts) -> Texts:

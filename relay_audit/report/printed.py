@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import struct
 import subprocess
 import sys
@@ -35,6 +36,7 @@ KEPT_VARIABLES = (
 )  # fmt: skip
 """Of our environment; keys are not among it."""
 CHILD_S = 180
+CHINESE = re.compile("[\u3400-\u9fff]")
 NO_FONT = "no font for Chinese is installed: the text would be drawn as boxes"
 FONT_STEP = "install one (Debian, Ubuntu: apt-get install fonts-noto-cjk), or take --format html, which needs none here"
 NO_PRINTER = "nothing here can print: neither WeasyPrint nor a Chromium was found"
@@ -46,7 +48,7 @@ PRINT_STEP = (
 
 def pdf(page: bytes, lang: Lang, environ: Mapping[str, str]) -> bytes:
     """The page on A4. Raises `UsageError` where there is no font or nothing to print with."""
-    _need_font(lang)
+    _need_font(page, lang)
     made = _by_weasyprint(page)
     if made is not None:
         return made
@@ -58,7 +60,7 @@ def pdf(page: bytes, lang: Lang, environ: Mapping[str, str]) -> bytes:
 
 def png(page: bytes, lang: Lang, environ: Mapping[str, str]) -> bytes:
     """The screens as one picture, without any text chunk. Raises `UsageError`."""
-    _need_font(lang)
+    _need_font(page, lang)
     browser = Chromium.find(environ)
     if browser is None:
         raise UsageError(
@@ -93,10 +95,11 @@ def _child(module: str, raw: bytes) -> subprocess.CompletedProcess[bytes]:
     )  # fmt: skip
 
 
-def _need_font(lang: Lang) -> None:
-    """Where fontconfig can be asked; other systems bring their own Chinese fonts."""
+def _need_font(page: bytes, lang: Lang) -> None:
+    """Where fontconfig can be asked; other systems bring their own Chinese fonts. An English page may hold Chinese, too: the
+    name of a group, an answer."""
     asked = which("fc-list")
-    if lang != "zh-CN" or asked is None:
+    if asked is None or (lang != "zh-CN" and not CHINESE.search(page.decode("utf-8", "replace"))):
         return
     found = subprocess.run(  # noqa: S603  our own constant arguments
         [asked, ":lang=zh-cn", "family"], capture_output=True, text=True, timeout=60, check=False

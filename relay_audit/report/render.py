@@ -26,13 +26,13 @@ from relay_audit.report.card import card
 from relay_audit.report.catalogue import TEMPLATES, Catalogue
 from relay_audit.report.compiled import kept_beside
 from relay_audit.report.edition import Audience, Edition, Inside
-from relay_audit.report.pages import Page, page_lang
+from relay_audit.report.pages import Page, fallen, page_lang
 from relay_audit.report.phrases import Phrases
 from relay_audit.report.screens import screens
 from relay_audit.report.terms import Terms, without_prices
 from relay_audit.resources import folder
 from relay_audit.target import Place
-from relay_audit.verdict import Verdict, all_checks
+from relay_audit.verdict import Verdict, all_checks, decide
 from relay_audit.words import Lang
 
 __all__ = ["AUDIENCES", "FORMATS", "Audience", "Format", "as_bytes", "render", "terms_for"]
@@ -61,9 +61,10 @@ def render(
     """`masked` takes a stranger's words out of the sentences of a page, where a program may read it. The same inputs
     give the same bytes: no clock, no randomness. For `pdf` and `png` the page that is printed."""
     catalogue, edition = Catalogue.load(lang), edition or Edition()
+    findings, gone, verdict = _standing(evidence, findings, coverage, verdict, knowledge)
     public = terms_for(evidence, knowledge) if audience == "public" else None
     if public is not None:
-        findings = tuple(map(without_prices, findings))
+        findings, gone = (tuple(map(without_prices, some)) for some in (findings, gone))
     currency = evidence.quote.currency if evidence.quote else "USD"
     spoken = Phrases(catalogue, currency, masked=True, public=public)
     rows = all_checks(coverage)
@@ -72,6 +73,7 @@ def render(
             evidence, findings, coverage, verdict, short=False, catalogue=catalogue, knowledge_digest=knowledge_digest,
             public=public,
         )  # fmt: skip
+        full |= {"withdrawn": [{"id": f.id, "code": f.code} for f in gone]} if gone else {}
         if audience != "internal":
             full = without_names(full) if audience == "public" else without_internal(full)
         return as_bytes(full)
@@ -84,7 +86,7 @@ def render(
     inside = inside or Inside()
     page = Page(
         evidence, findings, coverage, verdict, knowledge, catalogue, knowledge_digest, edition=edition, public=public,
-        masked=masked or format == "text",
+        masked=masked or format == "text", withdrawn=gone,
     )  # fmt: skip
     if format == "text":
         return chat_text(page, audience, inside).encode()
@@ -96,6 +98,22 @@ def render(
         shown = screens(page, audience)
         context |= {"screens": shown, "audience": audience, "whose": whose, "version": evidence.tool_version}
     return environment(suffix).get_template(f"{name}.{suffix}.j2").render(context, page_lang=page_lang(lang)).encode()
+
+
+def _standing(
+    evidence: Evidence,
+    findings: tuple[Finding, ...],
+    coverage: tuple[Coverage, ...],
+    verdict: Verdict,
+    knowledge: Knowledge,
+) -> tuple[tuple[Finding, ...], tuple[Finding, ...], Verdict]:
+    """Findings that hold, those that fell in a later test, and the verdict on the former: what no longer holds decides
+    nothing, and stands on no first page but as withdrawn."""
+    gone = fallen(evidence, findings)
+    if not gone:
+        return findings, gone, verdict
+    held = tuple(f for f in findings if f not in gone)
+    return held, gone, decide(evidence, held, coverage, knowledge.rules)
 
 
 def terms_for(evidence: Evidence, knowledge: Knowledge) -> Terms:

@@ -204,11 +204,13 @@ document.body.append('over='+JSON.stringify(s.map(e=>e.scrollHeight-e.clientHeig
 def test_every_screen_of_a_picture_holds_all_that_is_on_it(tmp_path: Path, lang, audience) -> None:
     """A picture has no scroll bar: what runs over its edge, the note on its limits first, is gone."""
     for make in MAKERS:
-        for text, stopped in (("OK", ""), (samples.HOSTILE, "three_failures")):
+        for text, stopped, edition in (("OK", "", None), (samples.HOSTILE, "three_failures", WITHDRAWN)):
             run = samples.evidence(text=text, stopped=stopped)
             findings = make(run)
             verdict = samples.judged(run, findings)
-            raw = render(run, findings, samples.COVERAGE, verdict, samples.KNOWLEDGE, audience, "png", lang)
+            raw = render(
+                run, findings, samples.COVERAGE, verdict, samples.KNOWLEDGE, audience, "png", lang, edition=edition
+            )  # fmt: skip
             page = saved(tmp_path, raw)
             outer = saved(tmp_path, SCREENS.format(page=page.name).encode(), "measure.html")
             dom = chromium(

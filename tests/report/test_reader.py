@@ -3,20 +3,23 @@ comparison which was not made."""
 
 from __future__ import annotations
 
+import datetime as dt
 import html
+import json
 import re
+from typing import get_args
 
 import pytest
 
 from relay_audit.catalog import load_knowledge
 from relay_audit.codes import CODES
-from relay_audit.evidence import Evidence
+from relay_audit.evidence import Evidence, VendorAnswer, Withdrawal
 from relay_audit.finding import Coverage, Finding
 from relay_audit.report.as_text import chat_text
 from relay_audit.report.catalogue import Catalogue
 from relay_audit.report.edition import Inside
 from relay_audit.report.pages import Page
-from relay_audit.report.render import Audience, Format, render
+from relay_audit.report.render import AUDIENCES, Audience, Format, render
 from relay_audit.report.screens import SENTENCE_AT_MOST, screens
 from relay_audit.words import LANGS, Lang
 from tests.report import samples
@@ -212,3 +215,72 @@ def test_the_cost_of_films_is_told_as_a_share_of_the_vendors_price_where_there_i
         assert (words.text("road.no_official_price.billing.tiers_measured.title").lower() in title.lower()) is (
             not said
         )
+
+
+@pytest.mark.parametrize("lang", LANGS)
+def test_what_is_to_be_mended_stands_by_whom_it_touches_gravest_first(lang: Lang) -> None:
+    run, words = samples.evidence(), Catalogue.load(lang)
+    touched = {
+        "none": "model.name_mismatch",
+        "integration": "params.error_unusable",
+        "users": "tokens.constant_surplus",
+    }
+    findings = samples.number(tuple(of(code).model_copy(update={"impact": i}) for i, code in touched.items()))
+    for form in ("html", "md"):
+        text = made(run, findings, "vendor", form, lang)
+        listed = text[text.index(words.text("remedy.title")) : text.index(words.text("report.coverage"))]
+        places = [listed.index(words.text(f"tier.{impact}")) for impact in ("users", "integration", "none")]
+        assert places == sorted(places)
+
+
+@pytest.mark.parametrize("lang", LANGS)
+def test_a_reply_stands_at_its_finding_and_only_the_last_one(lang: Lang) -> None:
+    day = dt.datetime(2026, 12, 1, tzinfo=dt.UTC)
+    words = Catalogue.load(lang)
+    for stance in get_args(VendorAnswer.model_fields["stance"].annotation):
+        older, reply = (
+            VendorAnswer(finding="F001", code="tokens.constant_surplus", stance=stance, untrusted_text=text, at=day)
+            for text in ("an older word", "the channel was emptied")
+        )
+        run = samples.evidence(replies=(older, reply))
+        findings = samples.surplus_findings(run)
+        for form in ("html", "md"):
+            text = made(run, findings, "vendor", form, lang)
+            found = text[text.index(words.text("report.findings")) : text.index(words.text("remedy.title"))]
+            assert words.text(f"reply.{stance}") in found
+            assert "the channel was emptied" in found
+            assert "an older word" not in text, "the last word counts"
+            public = made(run, findings, "public", form, lang)
+            assert "the channel was emptied" not in public, "whose words they are would show"
+
+
+@pytest.mark.parametrize("lang", LANGS)
+def test_a_finding_that_fell_decides_nothing_and_stands_only_among_the_withdrawn(lang: Lang) -> None:
+    """Nobody is accused on page 1 of what a later test did not show again; that it was said before stays visible."""
+    words = Catalogue.load(lang)
+    day = dt.datetime(2026, 12, 1, tzinfo=dt.UTC)
+    findings = samples.surplus_findings(samples.evidence())
+    (surplus,) = [f for f in findings if f.code == "tokens.constant_surplus"]
+    fell = Withdrawal(finding=surplus.id, code=surplus.code, at=day)
+    gone = samples.evidence(withdrawn=(fell,))
+    title = words.text("finding.tokens.constant_surplus.title", surplus=str(surplus.params["surplus"])).lower()
+    note = words.text("edition.fallen", findings=f"{surplus.id} {title}").lower()
+    for audience in AUDIENCES:
+        for form in ("html", "md", "text", "png"):
+            text = made(gone, findings, audience, form, lang).lower()
+            said = note[:100] if form == "png" else note  # a picture has room for so much
+            assert said in text, (audience, form)
+            rest = text.replace(said, "")
+            whole = audience == "vendor" and form in ("html", "md")
+            assert rest.count(title) == (1 if whole else 0), (audience, form)
+            if whole:
+                end = rest.index(words.text("edition.withdrawn_findings").lower())
+                assert title not in rest[:end], "neither as a finding nor as something to mend"
+                assert words.text("edition.withdrawn_note").lower() in rest[end:]
+        told = json.loads(made(gone, findings, audience, "json", lang))
+        assert told["withdrawn"] == [{"id": surplus.id, "code": surplus.code}]
+        assert surplus.id not in [f["id"] for f in told["findings"]]
+        assert "508" not in told["headline"]["text"]
+        assert "<failure" not in made(gone, findings, audience, "junit", lang)
+    other = samples.evidence(withdrawn=(fell.model_copy(update={"code": "channel.mixed"}),))
+    assert title in made(other, findings, "vendor", "md", lang).lower(), "another finding's fall is not this one's"
