@@ -68,6 +68,11 @@ class CoverageShape(Shape):
     reason: str
 
 
+class WithdrawnShape(Shape):
+    id: str
+    code: str
+
+
 class ReportShape(Shape):
     """Complete, for the buyer; the vendor's and the public form lack policy and the buyer's money."""
 
@@ -83,6 +88,8 @@ class ReportShape(Shape):
     answer: Said | None = None
     cards: list[CardShape] = Field(min_length=4, max_length=4)
     findings: list[FindingShape]
+    withdrawn: list[WithdrawnShape] = []
+    """What fell in a later test: not among `findings`, and without weight in headline and verdict."""
     findings_total: int
     findings_omitted: int
     coverage: list[CoverageShape] = Field(min_length=6, max_length=6)
