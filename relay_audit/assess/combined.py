@@ -133,13 +133,15 @@ def _takes(item: Finding, facts: ModelFacts, evidence: Evidence) -> bool:
 
 
 def _signed_and_seen(found: list[Finding], evidence: Evidence, knowledge: Knowledge) -> list[Finding]:
-    """A signature that names another model, and what no signature can bring about: the tokens are another tokenizer's, or
-    fields are taken that the claimed model refuses and the signed one takes. One field alone may have been dropped."""
+    """A signature that names another model, and what no signature can bring about: the tokens are another tokenizer's,
+    fields are taken that the claimed model refuses and the signed one takes, or the output limit is the signed one's. One
+    field alone may have been dropped."""
     signed = next((f for f in found if f.code == "model.name_mismatch" and f.params.get("road") == "signature"), None)
     if signed is None or any(f.code == "model.substituted" for f in found):
         return found
     count, taken = _tokenizer(found), _rules_of(signed.params["untrusted_returned"], found, knowledge)
-    second = count or taken
+    limit = _limit_of(signed.params["untrusted_returned"], found, knowledge)
+    second = count or taken or limit
     streams = () if second else _streams_beside(signed, evidence)
     if second is None and not streams:
         return found
@@ -148,7 +150,9 @@ def _signed_and_seen(found: list[Finding], evidence: Evidence, knowledge: Knowle
         {
             "requested": signed.params["requested"],
             "untrusted_leaked": signed.params["untrusted_returned"],
-            "road": "signature_and_rules" if second and not count else "signature_and_tokenizer",
+            "road": "signature_and_tokenizer"
+            if not second or count
+            else f"signature_and_{'rules' if taken else 'limit'}",
             "n": signed.params["n"],
         },
         exchanges=tuple(dict.fromkeys((*signed.exchanges, *(second.exchanges if second else streams)))),
@@ -159,6 +163,13 @@ def _signed_and_seen(found: list[Finding], evidence: Evidence, knowledge: Knowle
         observed={**(second.observed if second else {}), **signed.observed},
     )
     return [made if f is signed else f for f in found]
+
+
+def _limit_of(name: str, found: list[Finding], knowledge: Knowledge) -> Finding | None:
+    """The output limit that was named, where it is that of the model of this name."""
+    facts = knowledge.model(name)
+    limit = next((f for f in found if f.code == "model.limit_mismatch" and f.outcome == "mismatch"), None)
+    return limit if limit and facts and facts.max_output == limit.params["cap"] else None
 
 
 def _streams_beside(signed: Finding, evidence: Evidence) -> tuple[str, ...]:

@@ -115,7 +115,8 @@ def _of_case(evidence: Evidence, case: str, side: Side = "relay") -> list[tuple[
 
 
 def _leaked(leaks: list[Leak], evidence: Evidence, knowledge: Knowledge) -> list[Finding]:
-    """A name of another model is a second, independent source; a limit of another model without a name is a sign."""
+    """A name of another model is a second, independent source; a limit of another model is a sign, whether no name stands
+    beside it or the one that was asked for: names in texts are rewritten, and the number stays."""
     asked = evidence.target.official_model
     named = [leak for leak in leaks if leak.model and relation(asked, leak.model, knowledge) == "another"]
     if named:
@@ -126,7 +127,8 @@ def _leaked(leaks: list[Leak], evidence: Evidence, knowledge: Knowledge) -> list
                     basis="known_list", expected={"model": asked}, observed={"untrusted_model": name})
         ]  # fmt: skip
     limit, live = _vendors_limit(evidence, knowledge)
-    other = [leak for leak in leaks if not leak.model and limit and leak.cap != limit]
+    own = [leak for leak in leaks if not leak.model or relation(asked, leak.model, knowledge) == "same"]
+    other = [leak for leak in own if limit and leak.cap != limit]
     if not other:
         return []
     fits = _with_limit(other[0].cap, knowledge)

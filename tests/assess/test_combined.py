@@ -246,3 +246,23 @@ def test_another_limit_and_ids_of_the_channel_that_has_it_are_another_model() ->
         [mixed, elsewhere("openai")],
     ):
         assert in_combination(pair, run(BARE), KNOWLEDGE) == pair
+
+
+@pytest.mark.parametrize(("cap", "road"), [(64_000, "signature_and_limit"), (16_384, None)])
+def test_a_signature_and_the_limit_of_the_model_it_names_are_that_model(cap: int, road: str | None) -> None:
+    named = {
+        "requested": MODEL,
+        "untrusted_returned": "claude-haiku-4-5-20251001",
+        "n": 1,
+        "of": 1,
+        "road": "signature",
+    }
+    signed = finding("model.name_mismatch", named, exchanges=("X0002",))
+    limit = finding(
+        "model.limit_mismatch",
+        {"requested": MODEL, "cap": cap, "expected_cap": 128_000, "fits": ["claude-haiku-4-5"]},
+        exchanges=("X0003",), outcome="mismatch", severity="low",
+    )  # fmt: skip
+    made = [f for f in in_combination([signed, limit], run_of([], []), KNOWLEDGE) if f.code == "model.substituted"]
+    assert [f.params["road"] for f in made] == [road] * bool(road)
+    assert [f.exchanges for f in made] == [("X0002", "X0003")] * bool(road)

@@ -336,3 +336,11 @@ def test_of_an_unknown_model_no_rule_and_no_sibling_is_known():
 
 def test_a_refused_case_that_was_never_answered_is_passed_over():
     assert only(judged((case("s1"), told(1, "elsewhere", refusal(limit_text()))))).params["reason"] == "not_sent"
+
+
+def test_the_asked_name_beside_another_models_limit_is_a_sign():
+    """Names in refusals are rewritten by some programs; the number is not."""
+    found = next(f for f in judged(oversize(limit_text(64_000))) if f.code == "model.limit_mismatch")
+    assert (found.outcome, found.severity, found.params["cap"]) == ("mismatch", "low", 64_000)
+    assert "model.matches" not in {f.code for f in judged(oversize(limit_text(64_000)))}
+    assert [f.code for f in judged(oversize(limit_text(128_000)))] == ["model.matches"]
