@@ -273,6 +273,18 @@ def test_software_shows_itself(headers, name):
     assert next((row.name for row in KNOWLEDGE.software if row.shows_in(headers)), None) == name
 
 
+def test_a_router_shows_itself_in_its_refusals_alone():
+    """claude-code-router 2.0.0 has no header of its own; its word for a wrong key is anybody's."""
+    router = next(row for row in KNOWLEDGE.software if row.name == "claude-code-router")
+    said = (
+        '{"error":{"message":"Error from provider(up,gpt-4o: 400): {\\"error\\":{\\"message\\":\\"temperature\\"}}"}}'
+    )
+    assert router.refuses_like(said, 400)
+    assert not router.refuses_like(said, 200), "a model may write anything"
+    assert not router.refuses_like("Invalid API key", 401)
+    assert [row.name for row in KNOWLEDGE.software if row.refuses_like(said, 400)] == ["claude-code-router"]
+
+
 def test_what_new_api_does_is_known_for_the_quote():
     new_api = next(row for row in KNOWLEDGE.software if row.name == "new-api")
     assert (new_api.hold_min_input, new_api.fill_max_tokens, new_api.log_adapter, new_api.prices) == (

@@ -48,12 +48,17 @@ def _judged(check: int, findings: tuple[Finding, ...], evidence: Evidence) -> Co
         return Coverage(check=check, state="no_information", reason=str(own[0].params.get("reason", "no_information")))
     if all(f.code == "channel.unknown" for f in own):
         return Coverage(check=check, state="no_information", reason="unknown_signals")
-    if all(f.code == "model.not_verifiable" for f in own):
-        return Coverage(check=check, state="no_information", reason=str(own[0].params["reason"]))
+    closed = next((f for f in own if f.code == "model.not_verifiable"), None)
+    if closed and all(f is closed or (f.code in ADMISSIONS and f.outcome == "match") for f in own):
+        return Coverage(check=check, state="no_information", reason=str(closed.params["reason"]))
     if check in CORE and _cut_short(evidence):
         return Coverage(check=check, state="run", reason="cut_short")
     told = check != 2 or any(f.basis in ("live_official", "declared_official") for f in own)
     return Coverage(check=check, state="run", reason="" if told else evidence.target.no_counter_reason)
+
+
+ADMISSIONS = ("model.relay_header_admits", "model.relay_log_admits_mapping")
+"""That a relay writes the name that was bought another way answers no question about the model."""
 
 
 def _cut_short(evidence: Evidence) -> bool:

@@ -113,11 +113,20 @@ def test_without_a_plan_nothing_was_sent():
         ([("model.matches", {})], ("run", "")),
         ([("model.not_verifiable", {"reason": "text_rewritten"})], ("no_information", "text_rewritten")),
         ([("model.not_verifiable", {}), ("model.name_mismatch", {})], ("run", "")),
+        ([("model.not_verifiable", {}), ("model.relay_header_admits", {})], ("run", "")),
         ([("tokens.match", {})], ("not_run", "no_usable_answer")),
     ],
 )
 def test_a_model_that_nothing_tells_apart_was_not_verified(found, state):
     assert states(run(planned=()), *[made(code, **params) for code, params in found])[3] == state
+
+
+def test_an_alias_in_a_header_verifies_no_model():
+    """LiteLLM 1.108.7 before gpt-4o writes `openai/gpt-4o`: check 3 had been called run, and the whole without a result."""
+    closed = made("model.not_verifiable", reason="no_name_in_text")
+    alias = made("model.relay_header_admits").model_copy(update={"outcome": "match", "severity": "info"})
+    assert states(run(planned=()), closed, alias)[3] == ("no_information", "no_name_in_text")
+    assert states(run(planned=()), alias, closed)[3] == ("no_information", "no_name_in_text")
 
 
 @pytest.mark.parametrize(

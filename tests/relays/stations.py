@@ -222,14 +222,14 @@ def ferrogw(lab: Served, home: Path) -> Iterator[Station]:
 
 
 def buy(station: Station, lab: Served, home: Path, model: str, *, official: bool, vendor_name: str = "",
-        key: str = "", checks: str = ENGINE, openai: bool = False) -> Bought:  # fmt: skip
+        key: str = "", checks: str = ENGINE, dialect: str = "anthropic") -> Bought:  # fmt: skip
     """The audit as a buyer runs it: a target file, keys in variables, a ceiling; an empty `checks` means all."""
     home.mkdir(parents=True, exist_ok=True)
     target = home / "target.toml"
     text = _target(station, lab, model, vendor_name or model, official=official)
-    if openai:
+    if dialect != "anthropic":
         text = text.replace('channel = "anthropic"', 'channel = "openai"')
-        text = text.replace("[relay]", 'dialect = "openai_chat"\n[relay]')
+        text = text.replace("[relay]", f'dialect = "{dialect}"\n[relay]')
     target.write_text(text, encoding="utf-8")
     keys = {"RELAY_KEY": key or station.key, **({"OFFICIAL_KEY": lab.official_key} if official else {})}
     only = ("--checks", checks) if checks else ()
@@ -259,7 +259,8 @@ def _target(station: Station, lab: Served, model: str, vendor_name: str, *, offi
 
 def _relay_audit(home: Path, keys: dict[str, str], *words: str) -> subprocess.CompletedProcess[str]:
     program = Path(sys.executable).with_name("relay-audit")
-    environ = surroundings(home, RELAY_AUDIT_HOME=str(home / "state"), **keys)
+    # The checkout's own code, wherever the environment's editable install points.
+    environ = surroundings(home, RELAY_AUDIT_HOME=str(home / "state"), PYTHONPATH=str(ROOT), **keys)
     return subprocess.run(
         [str(program), *words], cwd=home, env=environ, capture_output=True, text=True, check=False, timeout=AUDIT_S
     )

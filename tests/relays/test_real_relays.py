@@ -256,7 +256,9 @@ def openai_lab() -> Iterator[Served]:
 def test_ferrogw_before_the_vendor_is_accused_of_nothing(openai_lab: Served, tmp_path: Path, official: bool) -> None:
     """It rebuilds every answer, drops fields it does not know, checks ranges itself and shows its customer no books."""
     with ferrogw(openai_lab, tmp_path / "ferrogw") as station:
-        bought = buy(station, openai_lab, tmp_path / "buyer", "gpt-4o", official=official, checks="", openai=True)
+        bought = buy(
+            station, openai_lab, tmp_path / "buyer", "gpt-4o", official=official, checks="", dialect="openai_chat"
+        )
     assert bought.short["status"] == "completed"
     assert {code for code in bought.against if bought.findings[code]["severity"] != "low"} == set()
     assert bought.exit_code == 0
