@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import datetime as dt
+from collections.abc import Iterable
 from decimal import Decimal
 
-from relay_audit.books import BalanceReading, LogReading, coarse
+from relay_audit.books import BalanceReading, LogReading, LogRow, coarse
 from relay_audit.words import Frozen
 
 
@@ -49,8 +50,23 @@ def reconcile(balance: tuple[BalanceReading, ...], log: tuple[LogReading, ...], 
         since=first.at,
         until=last.at,
         fell=after - before,
-        rows=sum((row.charged(per_unit) for row in books.rows), Decimal(0)),
+        rows=sum((row.charged(per_unit) for row in (*books.rows, *_dropped(read))), Decimal(0)),
         foreign=foreign,
         foreign_rows=books.foreign.within,
         rounded=coarse((first, last), per_unit),
     )
+
+
+def _dropped(read: list[LogReading]) -> list[LogRow]:
+    """Rows of our calls that only an earlier reading shows: the balance lost them all the same."""
+    last = {row.exchange for row in read[-1].rows}
+    return [row for exchange, rows in rows_by_exchange(read).items() if exchange not in last for row in rows]
+
+
+def rows_by_exchange(readings: Iterable[LogReading]) -> dict[str, tuple[LogRow, ...]]:
+    """Each sending's rows by the latest reading that shows any: a log of the newest few has dropped them since."""
+    found: dict[str, tuple[LogRow, ...]] = {}
+    for reading in readings:
+        joined = {row.exchange for row in reading.rows if row.exchange}
+        found |= {xid: tuple(row for row in reading.rows if row.exchange == xid) for xid in joined}
+    return found

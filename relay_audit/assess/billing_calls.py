@@ -12,6 +12,7 @@ from relay_audit.books import LogReading, LogRow
 from relay_audit.evidence import Evidence
 from relay_audit.exchange import Exchange
 from relay_audit.plan import Step
+from relay_audit.reconcile import rows_by_exchange
 from relay_audit.usage import Usage, read_usage
 from relay_audit.words import money
 
@@ -87,7 +88,7 @@ class Bill:
 
 def calls_of(evidence: Evidence) -> tuple[Call, ...]:
     """Every sending to the relay with the rows that any reading joined to it."""
-    rows = _rows_by_exchange([reading for reading in evidence.log if reading.state != "not_asked"])
+    rows = rows_by_exchange([reading for reading in evidence.log if reading.state != "not_asked"])
     per_unit = evidence.site.quota_per_unit
     return tuple(
         Call(
@@ -116,15 +117,6 @@ def bill_of(evidence: Evidence) -> Bill | None:
         per_unit=evidence.site.quota_per_unit,
         quota_units=any(row.quota is not None for call in calls for row in call.rows),
     )
-
-
-def _rows_by_exchange(asked: list[LogReading]) -> dict[str, tuple[LogRow, ...]]:
-    """Each sending's rows by the latest reading that shows any: a full log may have dropped them since."""
-    found: dict[str, tuple[LogRow, ...]] = {}
-    for reading in asked:
-        joined = {row.exchange for row in reading.rows if row.exchange}
-        found |= {xid: tuple(row for row in reading.rows if row.exchange == xid) for xid in joined}
-    return found
 
 
 def ids(calls: Iterable[Call]) -> tuple[str, ...]:

@@ -152,6 +152,16 @@ def test_another_runs_reading_of_the_balance_names_no_exchange():
     assert made.exchanges == ("X0092",)
 
 
+def test_rows_that_a_log_of_the_newest_few_has_dropped_since_count_with_the_others():
+    early, late = books(row(1), at=at(5)), books(row(2), at=at(60))
+    made = reconcile(counter(0, 2 * PAID), (early, late), 500_000)
+    assert made is not None
+    assert (made.rows * 500_000, made.gap) == (2 * PAID, 0)
+    again = reconcile(counter(0, 2 * PAID), (early, books(row(1), row(2), at=at(60))), 500_000)
+    assert again is not None
+    assert again.gap == 0  # a row that is still shown counts once
+
+
 def held(calls: list[tuple[int, dict[str, Any]]], gap: int, *, limit: int | None = 16, refused: bool = False) -> int:
     """How many reserves make up a gap; each call is a charge and what its row says besides."""
     exchanges = [sent(n) for n in range(1, len(calls) + 1)]
