@@ -24,6 +24,7 @@ from relay_audit.exchange import Exchange
 from relay_audit.finding import Finding
 from relay_audit.fingerprint import Knowledge, ModelFacts
 from relay_audit.plan import Step
+from relay_audit.signature import Header
 from relay_audit.usage import is_generation
 from relay_audit.words import Side, money
 
@@ -64,23 +65,33 @@ def _signed(evidence: Evidence, knowledge: Knowledge) -> list[tuple[str, str]]:
 
 
 def _signed_by_another(found: list[Finding], evidence: Evidence, knowledge: Knowledge) -> list[Finding]:
-    """A signature that names another model: alone a low sign; with a second source for the same, a substitution."""
+    """A signature that names another model: once, a low sign. A substitution where another source names the same model, or
+    where every signature does and nothing else names a third: a name in a text is rewritten, a signature is not, since the
+    vendor checks it. What the vendor signs too is held against nobody."""
     asked, signed = evidence.target.official_model, _signed(evidence, knowledge)
     other = [(x, name) for x, name in signed if relation(asked, name, knowledge) == "another"]
     if not other:
         return []
     name = commonest(name for _, name in other)
+    if any(knowledge.same_model(name, h.model) for h in _of_the_vendor(evidence)):
+        return []
     told = [(f, str(f.observed.get("untrusted_model", ""))) for f in found if f.outcome == "mismatch"]
     agreeing = [f for f, other_name in told if knowledge.same_model(name, other_name)]
     if any(f.code == "model.substituted" for f in agreeing):
         return []
+    alike = len(signed) > 1 and all(knowledge.same_model(name, other_name) for _, other_name in signed)
     speak = partial(finding, exchanges=tuple(x for x, _ in other), evidence_level="observed_pattern", basis="known_list",
                     expected={"model": asked}, observed={"untrusted_model": name})  # fmt: skip
-    if agreeing:
+    if agreeing or (alike and not any(other_name for _, other_name in told)):
         params = {"requested": asked, "untrusted_leaked": name, "road": "signature", "n": len(other)}
         return [speak("model.substituted", params, confidence="strong")]
     named = {"requested": asked, "untrusted_returned": name, "n": len(other), "of": len(signed), "road": "signature"}
     return [speak("model.name_mismatch", named)]
+
+
+def _of_the_vendor(evidence: Evidence) -> list[Header]:
+    """What the official side's own signatures say, where it was asked."""
+    return [h for e in evidence.exchanges if e.side == "official" for h in signatures_of(e, evidence.pack) if h.model]
 
 
 def readable(body: str) -> str:

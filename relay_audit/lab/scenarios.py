@@ -93,7 +93,7 @@ _CHANNELS = (
     _row("fault", "bedrock_without_headers", "Bedrock ids and signatures, no headers", "Bedrock 的 ID 和签名",
          Knobs(channel="aws", strips_vendor_headers=True), "channel.mismatch"),
     _row("fault", "signature_names_sibling", "the signature alone names another model", "只有签名写着别的型号",
-         Knobs(signature_model="claude-haiku-5-5"), "model.name_mismatch"),
+         Knobs(signature_model="claude-haiku-5-5"), "model.substituted"),
     _row("fault", "signature_and_log_name_sibling", "signature and log name another model", "签名和日志都写着别的型号",
          Knobs(signature_model="claude-haiku-5-5", mapped_to="claude-haiku-5-5"),
          "model.substituted model.relay_log_admits_mapping"),

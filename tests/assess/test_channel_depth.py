@@ -138,17 +138,31 @@ def test_a_platform_number_that_nobody_knows_says_nothing():
 # The model's name in a signature
 
 
-def identity(model: str, *, returned: str = MODEL, start: dt.datetime = START, headers=()) -> list[Finding]:
+def identity(model: str, *, returned: str = MODEL, start: dt.datetime = START, headers=(), others=()) -> list[Finding]:
     said = [
-        Said("", headers=headers, body=thinking(signed("anthropic", model, seed=p)) | {"model": returned})
-        for p in range(2)
+        Said("", headers=headers, body=thinking(signed("anthropic", name, seed=p)) | {"model": returned})
+        for p, name in enumerate((model, *(others or (model,))))
     ]
     return [f for f in assess_model_identity(channel_run(said, start=start), KNOWLEDGE) if f.outcome == "mismatch"]
 
 
-def test_a_name_in_the_signature_alone_is_low():
-    found = one(identity("claude-haiku-5-5"), "model.name_mismatch")
-    assert (found.severity, found.params["untrusted_returned"], found.params["n"]) == ("low", "claude-haiku-5-5", 2)
+def test_a_name_in_every_signature_is_a_substitution():
+    found = one(identity("claude-haiku-5-5"), "model.substituted")
+    assert (found.severity, found.confidence, found.params["n"]) == ("critical", "strong", 2)
+    assert (found.params["untrusted_leaked"], found.params["road"]) == ("claude-haiku-5-5", "signature")
+
+
+@pytest.mark.parametrize("others", [(MODEL,), ("claude-opus-5-5",)])
+def test_a_name_in_one_signature_of_several_is_low(others):
+    found = one(identity("claude-haiku-5-5", others=others), "model.name_mismatch")
+    assert (found.severity, found.params["road"]) == ("low", "signature")
+
+
+def test_what_the_vendor_signs_too_is_held_against_nobody():
+    run = channel_run([Said("", body=thinking(signed("anthropic", "claude-haiku-5-5", seed=p))) for p in range(2)])
+    own = run.exchanges[0].model_copy(update={"id": "X0900", "side": "official"})
+    beside = run.model_copy(update={"exchanges": (*run.exchanges, own)})
+    assert [f for f in assess_model_identity(beside, KNOWLEDGE) if f.outcome == "mismatch"] == []
 
 
 @pytest.mark.parametrize("model", [MODEL, f"{MODEL}-20260928", "", "deployment-7"])
