@@ -27,6 +27,7 @@ from relay_audit.cli.course import run_one
 from relay_audit.cli.flow import Invocation
 from relay_audit.clock import SystemClock
 from relay_audit.lab import Arrival, HttpAnswer, HttpRequest, Served, serve
+from relay_audit.lab.server import Handler
 from relay_audit.lab.wire import Side
 from relay_audit.target import target_from
 from relay_audit.workspace import Workspace
@@ -124,18 +125,22 @@ class LoggedClock(SystemClock):
 
 def slow_lab(pipe: Connection, slow: tuple[Side, ...]) -> None:
     """A process of its own, as a relay is one: every answer of the slow sides takes `LATENCY_S` on top of its making. Sends
-    the lab, then the spans of its answers as it logged them."""
+    the lab, then the spans of its answers as it logged them: from the request's first line to the answer's last byte."""
     spans: dict[Side, list[tuple[float, float]]] = {"relay": [], "official": [], "elsewhere": []}
     with serve(SCENARIO) as served:
-        answer = served.world.handle
+        answer, handle = served.world.handle, Handler.handle_one_request
 
         def slowly(side: Side, request: HttpRequest) -> HttpAnswer:
-            begin, delay = time.monotonic(), LATENCY_S if side in slow else 0.0
-            made = replace(answer(side, request), delay=delay)
-            spans[side].append((begin, time.monotonic() + delay))
-            return made
+            return replace(answer(side, request), delay=LATENCY_S if side in slow else 0.0)
+
+        def logged(handler: Handler) -> None:
+            begin = time.monotonic()
+            handle(handler)
+            if not handler.close_connection or handler.raw_requestline:
+                spans[handler.server.side].append((begin, time.monotonic()))
 
         served.world.handle = slowly  # type: ignore[method-assign]
+        Handler.handle_one_request = logged  # type: ignore[method-assign]
         pipe.send((served.relay_url, served.official_url, served.relay_key, served.official_key))
         pipe.recv()
         pipe.send(spans)
