@@ -114,12 +114,12 @@ def test_hubrelay_mapped_to_a_model_with_another_tokenizer(
 def test_hubrelay_mapped_to_a_model_with_the_same_tokenizer(
     hub: OPEN, lab: Served, tmp_path: Path, official: bool
 ) -> None:
-    """Without check 3 only the signature of a thinking answer shows it; the model is not called confirmed."""
+    """Without check 3 only the signatures of thinking answers show it, and no relay can rewrite those."""
     bought = buy(hub("claude-haiku-5-5"), lab, tmp_path / "buyer", SOLD, official=official)
-    assert bought.against <= {"model.name_mismatch"}, "the signature alone is a sign and no accusation"
-    assert bought.exit_code == 0
-    assert {card["id"]: card["state"] for card in bought.short["cards"]}["model"] != "ok"
-    says_what_is_missing(bought, bill=False)
+    assert bought.against == {"model.substituted"}
+    assert bought.findings["model.substituted"]["params"]["road"] == "signature"
+    assert bought.exit_code == 1
+    assert bought.short["verdict"] == "do_not_use"
 
 
 @WITH_AND_WITHOUT
