@@ -112,8 +112,10 @@ def test_the_vendors_report_prints_the_digest_of_his_archive(tmp_path):
 
 
 def figures_of(page: str) -> set[str]:
-    """The figures a person sees, without our own fixed texts, addresses, and the literal requests (checked by digest)."""
+    """The figures a person sees, without our own fixed texts, addresses, the literal requests (checked by digest), and the
+    scale of a picture, which is a round number above what it shows."""
     body = page.split("<body>")[1]
+    body = re.sub(r'<text class="fill-soft"[^>]*text-anchor="end"[^>]*>[^<]*</text>', " ", body)
     body = re.sub(r"<pre.*?</pre>|<style.*?</style>", " ", body, flags=re.DOTALL)
     text = re.sub(r"<[^>]+>", " ", body).replace("&#39;", "'")
     return set(re.findall(r"(?<![\w.])\d[\d,]*(?:\.\d+)?(?![\w])", text))
