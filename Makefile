@@ -58,7 +58,7 @@ wheel-test: $(STAMP)-dev
 	$(PYTEST) -m wheel tests/test_wheel.py
 
 test-relays: $(STAMP)-test
-	$(PYTEST) -m relays $(RELAYS)
+	$(PYTEST) -m relays -rs $(RELAYS)
 
 test-browser: $(STAMP)-test
 	$(PYTEST) -m browser

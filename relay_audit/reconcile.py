@@ -50,17 +50,18 @@ def reconcile(balance: tuple[BalanceReading, ...], log: tuple[LogReading, ...], 
         since=first.at,
         until=last.at,
         fell=after - before,
-        rows=sum((row.charged(per_unit) for row in (*books.rows, *_dropped(read))), Decimal(0)),
+        rows=sum((row.charged(per_unit) for row in rows_of(read)), Decimal(0)),
         foreign=foreign,
         foreign_rows=books.foreign.within,
         rounded=coarse((first, last), per_unit),
     )
 
 
-def _dropped(read: list[LogReading]) -> list[LogRow]:
-    """Rows of our calls that only an earlier reading shows: the balance lost them all the same."""
+def rows_of(read: list[LogReading]) -> list[LogRow]:
+    """The last reading's rows, and of our calls those that only an earlier one shows: they were charged all the same."""
     last = {row.exchange for row in read[-1].rows}
-    return [row for exchange, rows in rows_by_exchange(read).items() if exchange not in last for row in rows]
+    dropped = [row for exchange, rows in rows_by_exchange(read).items() if exchange not in last for row in rows]
+    return [*read[-1].rows, *dropped]
 
 
 def rows_by_exchange(readings: Iterable[LogReading]) -> dict[str, tuple[LogRow, ...]]:

@@ -10,7 +10,7 @@ from decimal import Decimal
 
 from relay_audit.books import PriceReading
 from relay_audit.multiple import EVEN, unread
-from relay_audit.reconcile import reconcile
+from relay_audit.reconcile import Reconciliation, reconcile, rows_of
 from relay_audit.relays.panel import PRICING
 from relay_audit.settlement import SETTLING, Settlement
 from relay_audit.target import origin_of
@@ -56,33 +56,35 @@ def refund_open(settlement: Settlement) -> bool:
 
 
 def rows_and_balance_differ(settlement: Settlement) -> bool:
-    history = settlement.recorder.history
-    found = reconcile(tuple(history.balance), tuple(history.log), history.site.quota_per_unit)
+    found = _reconciled(settlement)
     return found is not None and found.gap != 0 and not found.foreign_rows
 
 
 def balance_lost_more(settlement: Settlement) -> bool:
-    history = settlement.recorder.history
-    found = reconcile(tuple(history.balance), tuple(history.log), history.site.quota_per_unit)
+    found = _reconciled(settlement)
     return found is not None and found.gap > 0 and not found.foreign_rows
 
 
 def beyond_the_missing_rows(settlement: Settlement) -> bool:
     """Whether it lost more than rows that are not there yet would say, by the forecast of their calls: then whoever
     judges has to know that nothing came any more."""
+    found = _reconciled(settlement)
+    return found is not None and found.gap > unread(settlement.recorder.history.ledger) * EVEN
+
+
+def _reconciled(settlement: Settlement) -> Reconciliation | None:
     history = settlement.recorder.history
-    found = reconcile(tuple(history.balance), tuple(history.log), history.site.quota_per_unit)
-    return found is not None and found.gap > unread(history.ledger) * EVEN
+    return reconcile(tuple(history.balance), tuple(history.log), history.site.quota_per_unit)
 
 
 def usage_page_differs(settlement: Settlement) -> bool:
     """The usage page moved by something else than our rows come to; it may only be late."""
     history = settlement.recorder.history
     told = [reading.dollars for reading in history.usage if reading.dollars is not None]
-    books = next((reading for reading in reversed(history.log) if reading.state == "read"), None)
-    if len(told) < 2 or books is None or books.foreign.within:
+    read = [reading for reading in history.log if reading.state == "read"]
+    if len(told) < 2 or not read or read[-1].foreign.within:
         return False
-    rows = sum((row.charged(history.site.quota_per_unit) for row in books.rows), Decimal(0))
+    rows = sum((row.charged(history.site.quota_per_unit) for row in rows_of(read)), Decimal(0))
     return abs(told[-1] - told[0] - rows) > rows / 100
 
 

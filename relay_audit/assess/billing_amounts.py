@@ -64,12 +64,13 @@ def _above(items: list[Multiple], told: Decimal, all_: list[Multiple]) -> Findin
     calls = [m.call for m in items]
     params = {
         "n": len(items), "of": len(all_), "published_rate": dollars(told), "charged_rate": dollars(charged / listed),
-        "factor": _text(charged / listed / told), "difference": dollars(charged - listed * told), "hours": hours(calls),
-        "claimed": None, "published": _text(told), "charged_ratio": _text(charged / listed), "road": "multiplier",
+        "factor": multiple(charged / listed / told), "difference": dollars(charged - listed * told), "hours": hours(calls),
+        "claimed": None, "published": multiple(told), "charged_ratio": multiple(charged / listed), "road": "multiplier",
     }  # fmt: skip
     return finding("billing.price_differs_from_published", params, exchanges=ids(calls), confidence="strong",
                    basis="relay_word")  # fmt: skip
 
 
-def _text(value: Decimal) -> str:
+def multiple(value: Decimal) -> str:
+    """A multiple of a list price, to four places."""
     return money(value.quantize(Decimal("0.0001")).normalize())

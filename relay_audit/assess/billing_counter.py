@@ -9,6 +9,7 @@ from __future__ import annotations
 import itertools
 from decimal import Decimal
 
+from relay_audit.assess.billing_amounts import multiple
 from relay_audit.assess.billing_calls import Call, calls_of, dollars, hours, ids
 from relay_audit.assess.billing_price import list_price
 from relay_audit.assess.billing_rowless import SETTLED
@@ -18,7 +19,6 @@ from relay_audit.evidence import Evidence
 from relay_audit.finding import Finding
 from relay_audit.fingerprint import Knowledge
 from relay_audit.quote import UnitPrice, charge_of
-from relay_audit.words import money
 
 ABOVE, BELOW = Decimal("1.05"), Decimal("0.9")
 """Between these a counter agrees with the claim: prices are printed rounded. Below, it may only be late."""
@@ -41,7 +41,7 @@ def counter_alone(evidence: Evidence, knowledge: Knowledge) -> list[Finding]:
     if len(costs) < len(calls) or not official or fell <= 0 or rounded > fell * FINE:
         return []
     ratio, n = fell / official, sum(call.usage is not None for call in calls)
-    sides = {"claimed": _text(claimed), "published": None, "charged_ratio": _text(ratio)}
+    sides = {"claimed": multiple(claimed), "published": None, "charged_ratio": multiple(ratio)}
     if fell > official * claimed * ABOVE + rounded:
         above = {"n": n, **sides, "hours": hours(calls), "untrusted_group": "", "road": "counter",
                   "charged": dollars(fell)}  # fmt: skip
@@ -82,7 +82,3 @@ def _official(call: Call, listed: UnitPrice) -> Decimal | None:
     if call.usage is not None and call.exchange.delivery == "answered":
         return charge_of(call.usage.by_kind(), listed)
     return Decimal(0) if call.refused or call.exchange.delivery == "not_sent" else None
-
-
-def _text(value: Decimal) -> str:
-    return money(value.quantize(Decimal("0.0001")).normalize())

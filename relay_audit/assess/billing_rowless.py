@@ -42,10 +42,10 @@ def beyond_late_rows(
     *,
     shared: bool = False,
 ) -> Finding | None:
-    """`shared`: other traffic was seen in this span; what its rows say is taken off. On a key that others were ever seen on
-    the rest is a question: rows of theirs may be late as well. None where
-    late rows may explain the gap, where what a call comes to is not known (no usage, no outcome), or where the balance
-    falls while nothing of ours is sent: then others spend on this key."""
+    """None where late rows may explain the gap, where what a call comes to is not known (no usage, no outcome), or where the
+    balance falls while nothing of ours is sent: then others spend on this key. `shared`: other traffic was seen in this
+    span, and what its rows say is taken off. On a key that others were ever seen on the rest is a question: rows of theirs
+    may be late as well."""
     if bill.reading.source != "log":
         return None
     exact = bill.quota_units

@@ -7,7 +7,7 @@ from relay_audit.assess.token_parity import streams_below
 from relay_audit.codes import finding
 from relay_audit.evidence import Evidence
 from relay_audit.exchange import pointer
-from relay_audit.finding import Finding
+from relay_audit.finding import Basis, Finding
 from relay_audit.fingerprint import Knowledge, ModelFacts, canonical_model
 
 HOSTS = {
@@ -73,21 +73,8 @@ def _by_limit_and_tokenizer(found: list[Finding]) -> list[Finding]:
         return found
     asked = limit.params["requested"]
     names = ", ".join(limit.params["fits"]) or str(limit.params["cap"])
-    made = finding(
-        "model.substituted",
-        {
-            "requested": asked,
-            "untrusted_leaked": names,
-            "road": "limit_and_tokenizer" if count.code.startswith("tokens.") else "limit_and_ids",
-            "n": len(limit.exchanges),
-        },
-        exchanges=tuple(dict.fromkeys((*limit.exchanges, *count.exchanges))),
-        confidence="strong",
-        evidence_level="observed_pattern",
-        basis=limit.basis,
-        expected={**limit.expected, **count.expected},
-        observed={**limit.observed, **count.observed},
-    )
+    road = "limit_and_tokenizer" if count.code.startswith("tokens.") else "limit_and_ids"
+    made = _substituted(limit, count, limit.basis, asked=asked, name=names, road=road, n=len(limit.exchanges))
     return [*found, made]
 
 
@@ -100,27 +87,27 @@ def _by_limit_and_name(found: list[Finding], evidence: Evidence, knowledge: Know
     )
     if told is None or facts is None or any(f.code == "model.substituted" for f in found):
         return found
-    limit = next((f for f in found if f.code == "model.limit_mismatch" and f.outcome == "mismatch"), None)
-    if limit is None or limit.params["cap"] != facts.max_output:
-        limit = next((f for f in found if _takes(f, facts, evidence)), None)
+    name = told.params["untrusted_returned"]
+    limit = _limit_of(name, found, knowledge) or next((f for f in found if _takes(f, facts, evidence)), None)
     if limit is None:
         return found
-    made = finding(
+    asked, n = told.params["requested"], told.params["n"]
+    made = _substituted(told, limit, limit.basis, asked=asked, name=name, road="limit_and_name", n=n)
+    return [*(f for f in found if f is not limit or f.code == "model.limit_mismatch"), made]
+
+
+def _substituted(first: Finding, second: Finding, basis: Basis, *, asked: str, name: str, road: str, n: int) -> Finding:
+    """Another model, by two signs of which neither would be enough."""
+    return finding(
         "model.substituted",
-        {
-            "requested": told.params["requested"],
-            "untrusted_leaked": told.params["untrusted_returned"],
-            "road": "limit_and_name",
-            "n": told.params["n"],
-        },
-        exchanges=tuple(dict.fromkeys((*told.exchanges, *limit.exchanges))),
+        {"requested": asked, "untrusted_leaked": name, "road": road, "n": n},
+        exchanges=tuple(dict.fromkeys((*first.exchanges, *second.exchanges))),
         confidence="strong",
         evidence_level="observed_pattern",
-        basis=limit.basis,
-        expected={**limit.expected, **told.expected},
-        observed={**limit.observed, **told.observed},
+        basis=basis,
+        expected={**first.expected, **second.expected},
+        observed={**first.observed, **second.observed},
     )
-    return [*(f for f in found if f is not limit or f.code == "model.limit_mismatch"), made]
 
 
 def _takes(item: Finding, facts: ModelFacts, evidence: Evidence) -> bool:

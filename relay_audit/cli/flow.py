@@ -68,11 +68,12 @@ class Invocation:
     def notice(self, code: str, params: Mapping[str, object]) -> None:
         """Says on stderr what should be known before money is spent."""
         if code != "step":
-            say(
-                screens.notice(
-                    code, readable(self.lang, sys.stderr), **{name: str(value) for name, value in params.items()}
-                )
-            )
+            say(screens.notice(code, self.spoken, **{name: str(value) for name, value in params.items()}))
+
+    @property
+    def spoken(self) -> Lang:
+        """The language of what is said on stderr."""
+        return readable(self.lang, sys.stderr)
 
     @property
     def may_ask(self) -> bool:
@@ -97,7 +98,7 @@ def begun(target: Target, call: Invocation) -> Iterator[tuple[Recorder, Connecti
             audit.plan_and_quote(recorder, connections, library, prices, offline=call.offline, free_only=call.free_only)
         )
         if not call.as_json:
-            say(screens.quote_screen(recorder.history.evidence(), readable(call.lang, sys.stderr)))
+            say(screens.quote_screen(recorder.history.evidence(), call.spoken))
         yield recorder, connections, library, quote
 
 
@@ -159,7 +160,7 @@ def approved(recorder: Recorder, quote: Quote, call: Invocation) -> bool:
         return True
     if not call.may_ask or quote.needs_explicit_ceiling or month_refusal(recorder, call.space):
         return False
-    say(screens.confirm(quote, readable(call.lang, sys.stderr)))
+    say(screens.confirm(quote, call.spoken))
     if sys.stdin.readline().strip().lower() != quote.digest[:6]:
         return False
     audit.approve(recorder, quote.digest, quote.at_most, audit.account(), "terminal")
@@ -201,7 +202,7 @@ def send(recorder: Recorder, connections: Connections, library: Library, call: I
     _send_once(recorder, connections, library, call)
     while recorder.history.pack.video and recorder.history.status == "awaiting_approval" and recorder.history.quote:
         if not call.as_json:
-            say(screens.quote_screen(recorder.history.evidence(), readable(call.lang, sys.stderr)))
+            say(screens.quote_screen(recorder.history.evidence(), call.spoken))
         if not approved(recorder, recorder.history.quote, call):
             break
         _send_once(recorder, connections, library, call)

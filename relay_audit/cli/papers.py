@@ -88,9 +88,8 @@ def report(
             write_asked(output, raw)
             _note(store, raw, whom, form, chosen)
     if not audience and whom == "public" and not json:
-        say(
-            Catalogue.load(readable(chosen, sys.stderr)).text("notice.public_edition")
-        )  # who reads on is the buyer, and his own edition says more
+        # Who reads on is the buyer, and his own edition says more.
+        say(Catalogue.load(readable(chosen, sys.stderr)).text("notice.public_edition"))
     if output is None:
         say(raw.decode("utf-8-sig").rstrip("\n"), sys.stdout)
         return
