@@ -52,7 +52,8 @@ def read_refusal(status: int, body: str) -> Said:
         kind, text = error
         if found := INNER_STATUS.search(text):
             inner = int(found.group(1))
-        value = _json_in(text)
+        inside = _json_in(text)
+        value = _beside(value) if inside is None else inside
         if value is None:
             break
     return Said(status, inner, kind, _bare(text))
@@ -98,6 +99,22 @@ def _error_of(value: Any) -> tuple[str, str] | None:  # noqa: ANN401  whatever a
     if message is None:
         return None
     return str(error.get("type") or error.get("status") or error.get("code") or ""), message
+
+
+def _beside(value: Any, deep: int = 0) -> Any:  # noqa: ANN401
+    """The vendor's refusal as JSON text that stands beside a gateway's own sentence: OpenRouter's `metadata.raw`
+    (documented: the provider's error as it came), a `body` or `response` of others. None where there is none."""
+    if isinstance(value, list):
+        value = dict(enumerate(value))
+    if not isinstance(value, dict) or deep > DEEPEST:
+        return None
+    for part in value.values():
+        inside = _json_in(part) if isinstance(part, str) and "{" in part else None
+        if inside is None or _error_of(inside) is None:
+            inside = _beside(part, deep + 1)
+        if inside is not None:
+            return inside
+    return None
 
 
 def _json_in(text: str) -> Any:  # noqa: ANN401

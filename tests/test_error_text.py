@@ -38,12 +38,27 @@ PORTKEY = {
     "provider": "anthropic",
 }
 
+OPENROUTER = {
+    "error": {
+        "message": "Provider returned error",
+        "code": 400,
+        "metadata": {"raw": json.dumps(INNER, indent=2), "provider_name": "Anthropic"},
+    },
+    "user_id": "user_2b",
+}
+BESIDE = {
+    "code": 400,
+    "message": "upstream rejected the request",
+    "details": [{"note": "n"}, {"body": json.dumps(INNER)}],
+}
+
 
 @pytest.mark.parametrize(
     ("status", "body", "inner", "kind"),
     [(400, INNER, 400, "invalid_request_error"), (400, NEW_API, 400, "<nil>"), (400, TWO_HOPS, 400, "upstream_error"),
      (400, LITELLM, 400, "invalid_request_error"), (502, HUBRELAY, 400, "invalid_request_error"),
-     (400, PORTKEY, 400, "invalid_request_error")],
+     (400, PORTKEY, 400, "invalid_request_error"), (400, OPENROUTER, 400, "invalid_request_error"),
+     (400, BESIDE, 400, "invalid_request_error")],
 )  # fmt: skip
 def test_wrappers_come_off(status: int, body: dict, inner: int, kind: str) -> None:
     said = read_refusal(status, json.dumps(body))
@@ -56,6 +71,8 @@ def test_wrappers_come_off(status: int, body: dict, inner: int, kind: str) -> No
      ('[{"error":{"code":400,"message":"bad","status":"INVALID_ARGUMENT"}}]', "INVALID_ARGUMENT", "bad"),
      ('{"error":{"code":"E015","message":"Internal server error"},"status":500}', "E015", "Internal server error"),
      ("upstream timed out", "", "upstream timed out"),
+     ('{"error":{"message":"Provider returned error","metadata":{"raw":"{\\"id\\": 7}"}}}', "", "Provider returned error"),
+     ('{"error":{"message":"Provider returned error","metadata":{"raw":"{cut"}}}', "", "Provider returned error"),
      ('{"error":{"message":7}}', "", '{"error":{"message":7}}'), ("", "", "")],
 )  # fmt: skip
 def test_other_forms(body: str, kind: str, text: str) -> None:

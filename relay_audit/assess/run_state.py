@@ -75,8 +75,10 @@ def _hostile(relay: tuple[Exchange, ...], evidence: Evidence) -> list[Finding]:
     planned = _planned(evidence)
     for exchange in relay:
         seen: set[str] = {kind for kind in exchange.hostility if kind != "key_echoed"}
-        if exchange.failure:
-            seen &= LIMITS  # a connection that broke is the network's fault, not an answer's
+        if exchange.failure or (exchange.status or 0) >= 400:
+            # a connection that broke is the network's fault, not an answer's; and a refusal may be anything: a proxy's
+            # error page, or nothing at all, under the gateway's own content type
+            seen &= LIMITS
         elif exchange.step in planned and exchange.status == 200 and not seen:
             if exchange.answer() is None:
                 seen.add("stream_incomplete" if exchange.streamed() else "not_json")

@@ -180,6 +180,10 @@ def test_pages_beside_the_plan_and_refusals_may_be_anything():
     status = answered(9, "discovery.status", "<html>", moment=START, hostility=("bad_json",))
     assert judged(good(1), status) == []
     assert judged(good(1), good(2, body="<html>", status=502)) == []
+    for status, body in ((502, "<html>"), (429, ""), (400, "no")):  # under the content type of JSON
+        assert judged(good(1), good(2, body=body, status=status, hostility=("bad_json",))) == []
+    found = only(judged(good(1), good(2, body="{", status=502, hostility=("too_large", "bad_json"))))
+    assert found.params["kinds"] == ["too_large"]
 
 
 def test_the_official_side_is_not_judged():
