@@ -11,8 +11,8 @@ import ipaddress
 import socket
 from collections.abc import Awaitable, Callable, Sequence
 
+from relay_audit.base_address import LOOPBACK
 from relay_audit.errors import AddressRefused
-from relay_audit.target import LOOPBACK
 
 Address = ipaddress.IPv4Address | ipaddress.IPv6Address
 Lookup = Callable[[str, int], Awaitable[Sequence[str]]]

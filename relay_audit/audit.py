@@ -71,7 +71,7 @@ def begin(
 ) -> Recorder:
     """A run folder with its first event. Nothing was sent yet. Raises `TargetError` for a claim that names no channel."""
     pack = library.packs.pack(target.subject.dialect)
-    target = at_vendor(target, pack.official_hosts)
+    target = at_vendor(target, pack.official_roots)
     _check_claim(target, library)
     now = clock.now()
     check_filesystem(space.state, variable="RELAY_AUDIT_HOME")  # what keeps two runs apart lies there

@@ -117,7 +117,7 @@ def connect(
         confirm_origin(variable, origin, environ, trusted, set(permissions.origins), permissions.ask)
         return key
 
-    relay, vendor = target.relay, at_vendor(target, pack.official_hosts).official
+    relay, vendor = target.relay, at_vendor(target, pack.official_roots).official
     relay_key = guarded(relay.key_env, relay.base_url, permissions.relay_key)
     relay_secret = Secret(relay_key, name=relay.key_env, origin=origin_of(relay.base_url))
     secrets, official = [relay_secret], None

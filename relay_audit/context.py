@@ -20,7 +20,7 @@ def with_context(history: History, asked: AddContext) -> Target:
         table["official"] = {**before, **{name: value for name, value in given.items() if value}}
     inner = {"line_names": list(dict.fromkeys([*history.target.internal.line_names, *asked.line_names]))}
     table["internal"] = {**table["internal"], **inner} | ({"lines_file": asked.lines_file} if asked.lines_file else {})
-    return at_vendor(target_from(table), history.pack.official_hosts)
+    return at_vendor(target_from(table), history.pack.official_roots)
 
 
 def official_facts(history: History, target: Target) -> dict[str, Any]:

@@ -8,10 +8,10 @@ from dataclasses import dataclass, field
 from typing import Any, Literal
 from urllib.parse import unquote, urlsplit
 
+from relay_audit.base_address import below, is_loopback, origin_of
 from relay_audit.errors import AddressRefused, KeyRefused, TargetError
 from relay_audit.exchange import Connection, Delivery, Hostility, Request, Response
 from relay_audit.redaction import Secret
-from relay_audit.target import is_loopback, origin_of
 from relay_audit.words import AuthStyle, Side
 
 PROXY_PORTS = {"http": 80, "https": 443, "socks5": 1080, "socks5h": 1080}
@@ -93,7 +93,7 @@ def address_of(endpoint: Endpoint, outgoing: Outgoing) -> str:
             "a request's path is not a plain path below the base address; nothing was sent",
             next_step="write it as /v1/messages, without scheme, host, .. or fragment",
         )
-    url = endpoint.base_url.rstrip("/") + path
+    url = below(endpoint.base_url, path)
     if origin_of(url) != origin_of(endpoint.base_url) or urlsplit(url).scheme not in ("http", "https"):
         raise AddressRefused("a request would leave its base address; nothing was sent", next_step="correct base_url")
     if urlsplit(url).scheme == "http" and not is_loopback(url):

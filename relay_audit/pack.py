@@ -86,6 +86,8 @@ class Pack(Frozen):
     title: Bilingual
     official_hosts: tuple[str, ...]
     """Hosts that are the vendor's own; another official address has basis `declared_official`."""
+    official_path: str = Field(default="", pattern=r"^(?:/[a-z0-9-]+)*$")
+    """Where on those hosts this format has its root; empty where it begins at once with `/v1`."""
     key_shapes: tuple[str, ...] = ()
     """Patterns of the vendor's own keys; such a key is not sent to another host."""
     auth_styles: tuple[AuthStyle, ...] = Field(min_length=1)
@@ -114,6 +116,11 @@ class Pack(Frozen):
     input_estimate_per_unit: dict[str, Decimal]
     """Tokens per character by script and per request (`ascii_char`, `cjk_char`, `frame`): upper estimates for a quote
     without a counter. A symbol beyond the basic plane counts as two `cjk_char`."""
+
+    @property
+    def official_roots(self) -> tuple[str, ...]:
+        """What a client of the vendor's own is given as its base address."""
+        return tuple(f"https://{host}{self.official_path}" for host in self.official_hosts)
 
     @field_validator("models_path")
     @classmethod

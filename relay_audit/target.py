@@ -9,31 +9,21 @@ from __future__ import annotations
 import datetime as dt
 import difflib
 import re
-import unicodedata
 from decimal import Decimal
 from typing import Any, Literal
-from urllib.parse import urlsplit
 
 import tomli
 from pydantic import Field, ValidationError, field_validator, model_validator
 
+from relay_audit.base_address import is_loopback as is_loopback
+from relay_audit.base_address import normalise_address as normalise_address
+from relay_audit.base_address import origin_of as origin_of
 from relay_audit.errors import KeyRefused, TargetError
 from relay_audit.video_tier import Video
 from relay_audit.video_tier import VideoTier as VideoTier
 from relay_audit.words import AuthStyle, Frozen
 
 VARIABLE = re.compile(r"^[A-Za-z_][A-Za-z0-9_]{0,63}$")
-PASTED_PATHS = (
-    "/v1/chat/completions", "/v1/messages/count_tokens", "/v1/messages", "/v1/responses/input_tokens", "/v1/responses",
-    "/api/v3/contents/generations/tasks", "/api/v3", "/v1/videos", "/v1/video/generations",
-    "/v1/models", "/v1beta/models", "/v1beta", "/v1",
-)  # fmt: skip
-AROUND = "`'\"<>()，。、,;“”‘’「」『』《》【】"
-"""What stands around an address that was copied out of a chat."""
-HOST = re.compile(r"[\w-]+(?:\.[\w-]+)*\.?|[0-9a-f:.]*:[0-9a-f:.]*")
-"""Labels (of any script) or an IPv6 address."""
-LOOPBACK = ("127.0.0.1", "::1", "localhost")
-
 Profile = Literal["quick", "standard", "thorough"]
 Extra = Literal["recitation"]
 """What is sent only where the buyer asks for it by name."""
@@ -209,14 +199,18 @@ def target_from(table: dict[str, Any]) -> Target:
     return parsed.model_copy(update={"relay": relay, "official": official})
 
 
-def at_vendor(target: Target, hosts: tuple[str, ...]) -> Target:
-    """The target with its official address, by the dialect's own hosts where the file names none. Raises `TargetError`."""
+def at_vendor(target: Target, roots: tuple[str, ...]) -> Target:
+    """The target with its official address, by the dialect's own API roots where the file names none, or only the host of
+    one of them. Raises `TargetError`."""
     official = target.official
-    if official is None or official.base_url:
+    if official is None:
         return target
-    if not hosts:
+    root = official.base_url or next(iter(roots), "")
+    if not root:
         raise TargetError("this dialect names no official host", next_step="give official.base_url")
-    return target.model_copy(update={"official": official.model_copy(update={"base_url": f"https://{hosts[0]}"})})
+    if root == origin_of(root):
+        root = next((own for own in roots if origin_of(own) == root), root)
+    return target.model_copy(update={"official": official.model_copy(update={"base_url": root})})
 
 
 def against_itself(target: Target, channel: str) -> Target:
@@ -231,56 +225,6 @@ def against_itself(target: Target, channel: str) -> Target:
     return Target(
         subject=subject, relay=relay, official=official, audit=Audit(profile="thorough"), prices=target.prices
     )
-
-
-def normalise_address(pasted: str) -> str:
-    """An API root out of what people paste: `…/v1/messages`, spaces, full-width characters, a missing scheme.
-
-    Plain http is refused except to loopback. Raises `TargetError`.
-    """
-    text = unicodedata.normalize("NFKC", pasted)
-    text = "".join(c for c in text if not c.isspace() and unicodedata.category(c) not in ("Cf", "Cc"))
-    text = text.strip(AROUND).replace("。", ".")
-    if "://" not in text:
-        text = ("http://" if text.split(":")[0].split("/")[0] in LOOPBACK else "https://") + text
-    try:
-        parts = urlsplit(text)
-        port = parts.port
-    except ValueError:
-        raise TargetError(
-            "base_url is not an address", next_step="give it as https://host or https://host/path"
-        ) from None
-    host = (parts.hostname or "").lower()
-    if not HOST.fullmatch(host) or parts.scheme not in ("http", "https"):
-        raise TargetError("base_url is not an address", next_step="give it as https://host or https://host/path")
-    if parts.username or parts.password:
-        raise KeyRefused("base_url holds a user name or password", next_step="take it out; keys are named by variable")
-    if parts.query or parts.fragment:
-        raise TargetError("base_url has a query or fragment", next_step="give only the address, up to the path")
-    if parts.scheme == "http" and host not in LOOPBACK:
-        raise TargetError(
-            "plain http would send the key in clear text", next_step="use https:// (http only to loopback)"
-        )
-    path = parts.path.rstrip("/")
-    for tail in PASTED_PATHS:
-        if path.endswith(tail):
-            path = path.removesuffix(tail)
-            break
-    name = f"[{host}]" if ":" in host else host
-    return f"{parts.scheme}://{name}{f':{port}' if port else ''}{path}"
-
-
-def origin_of(address: str) -> str:
-    """`scheme://host:port` with the default port left out: what a key is bound to."""
-    parts = urlsplit(address)
-    host = parts.hostname or ""
-    name = f"[{host}]" if ":" in host else host
-    default = {"http": 80, "https": 443}.get(parts.scheme)
-    return f"{parts.scheme}://{name}" + (f":{parts.port}" if parts.port and parts.port != default else "")
-
-
-def is_loopback(address: str) -> bool:
-    return (urlsplit(address).hostname or "") in LOOPBACK
 
 
 def refuse_literal_keys(table: Any, at: str = "") -> None:  # noqa: ANN401  any TOML value

@@ -8,6 +8,7 @@ import json
 
 import pytest
 
+from relay_audit.base_address import below
 from relay_audit.catalog import load_packs
 from relay_audit.errors import PackError, TargetError
 from relay_audit.exchange import Exchange, Request, Response
@@ -247,9 +248,21 @@ def test_the_vendors_own_address_is_the_dialects(dialect):
     text = subject + '[relay]\nbase_url = "https://relay.example/v1beta/models"\n[official]\nkey_env = "K"\n'
     target = read_target(text)[0]
     assert target.relay.base_url == "https://relay.example"
-    assert at_vendor(target, pack.official_hosts).official.base_url == f"https://{pack.official_hosts[0]}"
+    assert (
+        at_vendor(target, pack.official_roots).official.base_url
+        == f"https://{pack.official_hosts[0]}{pack.official_path}"
+    )
     with pytest.raises(TargetError, match="names no official host"):
         at_vendor(target, ())
+
+
+def test_formats_that_vendors_keep_at_a_root_of_their_own():
+    roots = {name: PACKS.pack(name).official_roots[0] for name in ("zhipu", "qwen", "deepseek")}
+    assert {name: below(root, "/v1/chat/completions") for name, root in roots.items()} == {
+        "zhipu": "https://open.bigmodel.cn/api/paas/v4/chat/completions",
+        "qwen": "https://dashscope.aliyuncs.com/compatible-mode/v1/chat/completions",
+        "deepseek": "https://api.deepseek.com/v1/chat/completions",
+    }
 
 
 def test_a_limit_above_the_bound_is_refused_wherever_the_dialect_puts_it(tmp_path):

@@ -8,8 +8,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from relay_audit.base_address import below, is_loopback, normalise_address, origin_of
 from relay_audit.errors import KeyRefused, TargetError
-from relay_audit.target import is_loopback, normalise_address, origin_of, read_target, target_from
+from relay_audit.target import at_vendor, read_target, target_from
 
 LITERAL = "sk-Q7vX2mP9LtR4wZc8NbY1kHs6"
 FILE = """
@@ -42,6 +43,11 @@ key_env = "OFFICIAL_KEY"
         ("https://relay.example/claude", "https://relay.example/claude"),
         ("https://relay.example/v1/v1", "https://relay.example/v1"),
         ("https://relay.example/openv1", "https://relay.example/openv1"),
+        ("https://relay.example/api/paas/v4/", "https://relay.example/api/paas/v4"),
+        ("https://relay.example/api/paas/v4/chat/completions", "https://relay.example/api/paas/v4"),
+        ("https://relay.example/chat/completions", "https://relay.example"),
+        ("https://relay.example/api/v3", "https://relay.example/api/v3"),
+        ("https://relay.example/v2/v1", "https://relay.example/v2/v1"),
         ("relay.example", "https://relay.example"),
         ("relay.example:8443/v1", "https://relay.example:8443"),
         ("  https://relay.example/v1 \n", "https://relay.example"),
@@ -66,6 +72,37 @@ key_env = "OFFICIAL_KEY"
 def test_an_address_as_people_paste_it(pasted, address):
     assert normalise_address(pasted) == address
     assert normalise_address(address) == address or address.endswith("/v1")
+
+
+CHAT, FILMS = "/v1/chat/completions", "/api/v3/contents/generations/tasks"
+
+
+@pytest.mark.parametrize(
+    ("root", "path", "address"),
+    [("", CHAT, CHAT), ("/", CHAT, CHAT), ("/openai", CHAT, "/openai" + CHAT),
+     ("/api/paas/v4", CHAT, "/api/paas/v4/chat/completions"), ("/api/paas/v4", "/v1/models", "/api/paas/v4/models"),
+     ("/api/v3", CHAT, "/api/v3/chat/completions"), ("/api/v3", FILMS, FILMS), ("/api/v3", FILMS + "/cgt-1", FILMS + "/cgt-1"),
+     ("/api/v3", "/v1/video/generations", "/v1/video/generations"), ("/v2/v1", CHAT, "/v2" + CHAT),
+     ("/v2", "/v1/video/generations", "/v2/v1/video/generations"), ("/v10", "/v1/responses", "/v10/responses"),
+     ("/v4", "/v1/messages/count_tokens", "/v4/messages/count_tokens"), ("/v4", "/v1/modelsx", "/v4/v1/modelsx"),
+     ("/v1beta", "/v1/models?page=2", "/v1beta/models?page=2"), ("/xv4", CHAT, "/xv4" + CHAT)],
+)  # fmt: skip
+def test_where_a_request_lies_below_an_address(root, path, address):
+    assert below(f"https://relay.example{root}", path) == f"https://relay.example{address}"
+
+
+@pytest.mark.parametrize(
+    ("given", "meant"),
+    [("", "https://open.example/api/paas/v4"), ("https://two.example", "https://two.example/api/paas/v4"),
+     ("https://two.example/v1", "https://two.example/api/paas/v4"), ("https://two.example/own", "https://two.example/own"),
+     ("https://other.example", "https://other.example")],
+)  # fmt: skip
+def test_the_vendors_host_alone_means_its_own_root(given, meant):
+    roots = ("https://open.example/api/paas/v4", "https://two.example/api/paas/v4")
+    named = f'base_url = "{given}"\n' if given else ""
+    target = read_target(f'{FILE.partition("[official]")[0]}[official]\nkey_env = "K"\n{named}')[0]
+    assert at_vendor(target, roots).official.base_url == meant
+    assert at_vendor(at_vendor(target, roots), roots) == at_vendor(target, roots)
 
 
 @pytest.mark.parametrize(

@@ -162,7 +162,7 @@ def _targets(vendor: str, model: str | None, key_env: str, base_url: str | None,
 def _target(pack: Pack, model: str, key_env: str, base_url: str | None, library: Library) -> Target:
     if not model:
         raise UsageError(f"the pack {pack.dialect} names no usual model", next_step="name one: --model NAME")
-    side = {"base_url": base_url or f"https://{pack.official_hosts[0]}", "key_env": key_env}
+    side = {"base_url": base_url or pack.official_roots[0], "key_env": key_env}
     subject = {"model": model, "dialect": pack.dialect, "claim": {"channel": channel_of(pack, library)}}
     return target_from({"target": subject, "relay": side, "official": side, "audit": {"profile": "thorough"}})
 
@@ -231,7 +231,7 @@ def _judged(recorder: Recorder) -> Done:
 
 def _recorded(named: Target, library: Library, call: Invocation) -> Done:
     pack = library.packs.pack(named.subject.dialect)
-    target = against_itself(at_vendor(named, pack.official_hosts), channel_of(pack, library))
+    target = against_itself(at_vendor(named, pack.official_roots), channel_of(pack, library))
     with started(target, call) as (recorder, connections, _):
         knowing = Knowing(library.packs, library.knowledge, PriceFile())
         taken = asyncio.run(record_baselines(recorder, connections.sides, knowing))
