@@ -14,6 +14,8 @@ from relay_audit.ids import read_id
 from relay_audit.vendor_ids import CLOCKS, read_response_hex
 
 KNOWLEDGE = load_knowledge()
+CHATS = ("openai_chat", "deepseek", "moonshot", "qwen", "zhipu")
+"""Formats that are one on the wire."""
 TODAY = dt.date(2026, 11, 30)
 
 # decoder, recorded id, the unix seconds of its recording
@@ -134,6 +136,7 @@ def test_clock_agreement_and_shared_parts(body, age, fault):
         ("zhipu", "20260313050506f00a029fba604431", "zai.chat.id", ("zai",)),
         ("moonshot", "chatcmpl-6a85bfbce3bc87d284ff3c24", "moonshot.chat.id", ("moonshot",)),
         ("qwen", "chatcmpl-ec4bb68d-8c36-4119-96c4-7808cc10998e", "qwen.chat.id", ("qwen", "converter")),
+        *((own, "20260810175218c2d1a8a2d5f14b0a", "zai.chat.id", ("zai",)) for own in CHATS),
         ("openai_responses", "ec4bb68d-8c36-9119-96c4-7808cc10998e", "xai.responses.id", ("xai",)),
         ("openai_chat", "msg_011CeEEr4zwJ97DhCGXLpTZJ", "anthropic.message_id", ("anthropic", "azure")),
     ],
@@ -142,6 +145,13 @@ def test_one_shape_may_mean_different_things_in_different_formats(dialect, text,
     reading = read_id("message_id", text, exchange({}, 0), KNOWLEDGE, TODAY, dialect)
     assert reading.shape is not None
     assert (reading.shape.id, reading.shape.channels) == (shape, channels)
+
+
+@pytest.mark.parametrize("mark", ["azure.chat.filters", "deepseek.fingerprint", "groq.id", "xai.ticks"])
+def test_one_wire_format_has_one_set_of_marks_whoever_was_asked_in_it(mark):
+    """A DeepSeek behind a Kimi line says its name there as it does behind a GPT line."""
+    row = next(row for row in KNOWLEDGE.bodies if row.id == mark)
+    assert set(CHATS) <= set(row.dialects)
 
 
 @pytest.mark.parametrize(
