@@ -147,8 +147,9 @@ def slow_lab(pipe: Connection, slow: tuple[Side, ...]) -> None:
 
 
 def wall_time(home: str, *, slow_vendor: bool = False) -> dict[str, float]:
-    """Against the relay's answers, one after the other as they have to be, and the waits that its books ask for. With a
-    vendor as slow as the relay, its answers that no relay answer overlaps are part of what cannot be hurried."""
+    """Against the sum of the relay's response times as it logged them, and the waits that its books ask for. Paid answers
+    come one after the other, as they have to; `relay_busy_s` is less than the sum by what free pages overlap. With a vendor
+    as slow as the relay, its answers that no relay answer overlaps are part of what cannot be hurried."""
     clock, (here, there) = LoggedClock(), Pipe()
     slow: tuple[Side, ...] = ("relay", "official") if slow_vendor else ("relay",)
     lab = get_context("spawn").Process(target=slow_lab, args=(there, slow), daemon=True)
@@ -172,9 +173,10 @@ def wall_time(home: str, *, slow_vendor: bool = False) -> dict[str, float]:
     here.send("done")
     spans: dict[Side, list[tuple[float, float]]] = here.recv()
     lab.join(10)
-    relay, waits = covered(spans["relay"]), sum(clock.waited)
-    alone = covered(spans["relay"] + spans["official"]) - relay if slow_vendor else 0.0
-    figures = {"wall_s": wall, "relay_s": relay, "waits_s": waits, "ratio": wall / (relay + waits + alone)}
+    relay, busy, waits = sum(end - begin for begin, end in spans["relay"]), covered(spans["relay"]), sum(clock.waited)
+    alone = covered(spans["relay"] + spans["official"]) - busy if slow_vendor else 0.0
+    figures = {"wall_s": wall, "relay_s": relay, "relay_busy_s": busy, "waits_s": waits}
+    figures["ratio"] = wall / (relay + waits + alone)
     return figures | ({"official_alone_s": alone} if slow_vendor else {})
 
 

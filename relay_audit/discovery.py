@@ -113,13 +113,17 @@ async def _reach(recorder: Recorder, sides: Sides) -> list[Exchange]:
 
 
 async def _pages(recorder: Recorder, sides: Sides, knowledge: Knowledge, models: list[Exchange]) -> list[Exchange]:
-    found, public = [*models], replace(sides.relay, base_url=origin_of(sides.relay.base_url), secret=None)
-    for name, path in (("status", panel.STATUS), ("pricing", panel.PRICING)):
-        if recorder.catch_up().wish == "cancelled":
-            return found  # heeded where nothing is in flight any more
-        found.append(
-            await ask_free(recorder, sides, public, Outgoing("GET", path, authenticated=False), f"discovery.{name}")
+    if recorder.catch_up().wish == "cancelled":
+        return models  # heeded where nothing is in flight any more
+    public = replace(sides.relay, base_url=origin_of(sides.relay.base_url), secret=None)
+    named = (("status", panel.STATUS), ("pricing", panel.PRICING))
+    asked = await asyncio.gather(
+        *(
+            ask_free(recorder, sides, public, Outgoing("GET", path, authenticated=False), f"discovery.{name}")
+            for name, path in named
         )
+    )
+    found = [*models, *asked]
     return found + await _look_for_software(recorder, sides, knowledge, found)
 
 

@@ -6,6 +6,7 @@ made of it, is the settlement's business.
 
 from __future__ import annotations
 
+import asyncio
 import datetime as dt
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
@@ -138,12 +139,19 @@ class BooksReader:
 
     async def usage(self, when: When) -> UsageReading | None:
         """The OpenAI-style usage pages: recorded and compared, never the charge. The limit is asked once."""
+        return self.read_usage(await self.ask_usage(when), when)
+
+    async def ask_usage(self, when: When) -> tuple[Asked, ...]:
+        """The pages alone, so that they can be asked beside others; none where there is nothing to compare with."""
         pages = self.adapter.usage if when == "before" else self.adapter.usage[:1]
         known = self.recorder.history.usage
-        if not pages or (when != "before" and (not known or known[-1].state != "read")):
-            return None
-        asked = [await self._ask(page, f"reading.usage.{when}", keep=True) for page in pages]
-        reading = self.adapter.read_usage(tuple(asked), self.recorder.history.site, when)
+        if when != "before" and (not known or known[-1].state != "read"):
+            return ()
+        return tuple(await asyncio.gather(*(self._ask(page, f"reading.usage.{when}", keep=True) for page in pages)))
+
+    def read_usage(self, asked: tuple[Asked, ...], when: When) -> UsageReading | None:
+        """What they say; after the balance, which decides what they are taken for."""
+        reading = self.adapter.read_usage(asked, self.recorder.history.site, when) if asked else None
         if reading is not None:
             self.recorder.reading(reading)
             if self.only_usage_pages() and (balance := self.adapter.balance_of(reading)) is not None:

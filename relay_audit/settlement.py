@@ -6,6 +6,7 @@ in time: what an audit may read depends on what is left for its end and for the 
 
 from __future__ import annotations
 
+import asyncio
 import datetime as dt
 from decimal import Decimal
 
@@ -56,8 +57,10 @@ class Settlement:
         """The balance, and a first look at the log: other traffic on this key is known before anything is spent.
         A resumed run has had that look; it keeps its few reads for the end."""
         if not self.recorder.history.balance:
-            await self.books.balance("before", leave=LEAVE_BEFORE)
-            await self.books.usage("before")
+            _, pages = await asyncio.gather(
+                self.books.balance("before", leave=LEAVE_BEFORE), self.books.ask_usage("before")
+            )
+            self.books.read_usage(pages, "before")
             await self.books.rate("before")
         if self.recorder.history.log or self.adapter.has_headers:
             return
@@ -78,8 +81,12 @@ class Settlement:
         no_rows = self.adapter.log is None or (history.log and history.log[-1].state == "unsafe")
         if no_rows and history.sent() and history.balance:
             await self._wait(SETTLING)  # nothing else will say what the last calls cost
-        await self._last_balance()
-        await self.books.usage("after")
+        if self.adapter.log is None:  # totals may be late, and their pages with them
+            await self._last_balance()
+            await self.books.usage("after")
+        else:
+            _, pages = await asyncio.gather(self._last_balance(), self.books.ask_usage("after"))
+            self.books.read_usage(pages, "after")
         await self.books.rate("after")
 
     async def _last_balance(self) -> None:

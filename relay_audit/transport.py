@@ -26,7 +26,7 @@ from relay_audit.endpoint import (
     provably_not_sent,
     proxy_name,
     unusable_proxy,
-)
+)  # fmt: skip
 from relay_audit.errors import KeyRefused, RelayAuditError, TargetError
 from relay_audit.exchange import Connection, Delivery, Hostility
 from relay_audit.intake import Intake, Limits, fitting
@@ -61,7 +61,7 @@ class Transport:
         self._inner = inner
         self._book = addresses.AddressBook(lookup)
         self._new_intake = intake
-        self._trust: dict[str, ssl.SSLContext] = {}
+        self._trust: dict[tuple[str, bool], ssl.SSLContext] = {}
 
     async def __aenter__(self) -> Self:
         return self
@@ -185,7 +185,7 @@ class Transport:
         if self._inner is not None:
             return self._inner(endpoint)
         return httpx.AsyncHTTPTransport(
-            verify=self._trusted(endpoint.ca_file),
+            verify=self._trusted(endpoint),
             trust_env=False,
             http1=True,
             http2=False,
@@ -194,18 +194,22 @@ class Transport:
             retries=0,
         )
 
-    def _trusted(self, ca_file: str) -> ssl.SSLContext:
-        if ca_file not in self._trust:
-            context = httpx.create_ssl_context(verify=True, trust_env=False)
-            try:
-                if ca_file:
-                    context.load_verify_locations(cafile=ca_file)
-            except (OSError, ssl.SSLError):
-                raise TargetError(
-                    "ca_file cannot be read as PEM certificates", next_step="give the path of a PEM file"
-                ) from None
-            self._trust[ca_file] = context
-        return self._trust[ca_file]
+    def _trusted(self, endpoint: Endpoint) -> ssl.SSLContext:
+        """Plain http needs no certificate, and to read all of a machine's takes as long as a local answer."""
+        plain = urlsplit(endpoint.base_url).scheme == "http" and not endpoint.proxy
+        ca_file = endpoint.ca_file
+        if (known := self._trust.get((ca_file, plain))) is not None:
+            return known
+        bare = plain and not ca_file
+        context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT) if bare else httpx.create_ssl_context(trust_env=False)
+        try:
+            if ca_file:
+                context.load_verify_locations(cafile=ca_file)
+        except (OSError, ssl.SSLError):
+            raise TargetError(
+                "ca_file cannot be read as PEM certificates", next_step="give the path of a PEM file"
+            ) from None
+        return self._trust.setdefault((ca_file, plain), context)
 
 
 class _Flight:
@@ -227,12 +231,8 @@ class _Flight:
         self._streams: list[Any] = []
         self._left = False
         self._never_sent = False
-        self._timeouts = {
-            "connect": limits.connect_s,
-            "read": limits.first_byte_s,
-            "write": limits.read_s,
-            "pool": limits.connect_s,
-        }
+        self._timeouts = {"connect": limits.connect_s, "read": limits.first_byte_s, "write": limits.read_s,
+                          "pool": limits.connect_s}  # fmt: skip
 
     @property
     def extensions(self) -> dict[str, Any]:

@@ -12,6 +12,9 @@ import pytest
 
 from relay_audit.audit import load_library
 from relay_audit.plan import Plan, Question, Step, make_plan
+from relay_audit.relays.dashboard import SUBSCRIPTION, USAGE
+from relay_audit.relays.new_api import BALANCE
+from relay_audit.relays.panel import PRICING, STATUS
 from relay_audit.target import Extra
 from relay_audit.video_plan import make_video_plan, routes_for, tiers_wanted
 from relay_audit.wording import Wording
@@ -192,11 +195,14 @@ def watched(tmp_path_factory: pytest.TempPathFactory) -> tuple[list[Seen], str, 
     return stage.seen, stage.world.relay_key, stage.world.official_key
 
 
-def test_one_request_at_a_time(watched):
+def test_one_paid_request_at_a_time_and_nothing_beside_it(watched):
     seen, _, _ = watched
     relay = [s for s in seen if s.side == "relay"]
-    assert relay
-    assert max(s.beside for s in relay) == 0
+    assert any(s.method == "POST" for s in relay)
+    assert max(s.beside for s in relay if s.method == "POST") == 0
+    together = {s.path for s in relay if s.beside}
+    assert together <= {STATUS, PRICING, BALANCE, USAGE, SUBSCRIPTION}
+    assert max(s.beside for s in relay) < 3
 
 
 def test_each_key_goes_to_its_own_side_in_its_own_header_and_unchanged(watched):
