@@ -136,6 +136,20 @@ def test_a_stop_word_goes_to_chat_models_that_take_one(model: str, sent: bool) -
         )
 
 
+@pytest.mark.parametrize("model", ["claude-sonnet-5-5", "gpt-4.1", "gpt-4o-mini", "gpt-5.6-terra"])
+def test_without_a_vendors_key_every_legal_value_has_a_record_to_be_held_against(model: str) -> None:
+    """What is sent and paid for is judged: else a stop word that was thrown away passed for want of a row."""
+    for dialect in [name for name in MODELS if (name == "anthropic") == model.startswith("claude")]:
+        sent = [step for step in cases(plan_of(dialect, model=model), "values_in_force") if not step.refusal]
+        rows = {
+            step.case: KNOWLEDGE.refusal_of(dialect, step.case, model, dt.date(2026, 11, 30), refused=False)
+            for step in sent
+            if step.case != "copied_whole"  # held against the vendor's own copy
+        }
+        assert len(rows) >= 3
+        assert [case for case, row in rows.items() if row is None or row.status != 200] == []
+
+
 def answer_of(body: dict[str, Any]) -> Exchange:
     """An answer by whoever copies the whole list."""
     written = body["messages"][0]["content"].partition("\n")[2]

@@ -136,6 +136,7 @@ def test_clock_agreement_and_shared_parts(body, age, fault):
         ("zhipu", "20260313050506f00a029fba604431", "zai.chat.id", ("zai",)),
         ("moonshot", "chatcmpl-6a85bfbce3bc87d284ff3c24", "moonshot.chat.id", ("moonshot",)),
         ("qwen", "chatcmpl-ec4bb68d-8c36-4119-96c4-7808cc10998e", "qwen.chat.id", ("qwen", "converter")),
+        *((own, "chatcmpl-5c204aa7-23bd-90ab-bf79-8850297aefde", "qwen.chat.id.9", ("qwen",)) for own in CHATS),
         *((own, "20260810175218c2d1a8a2d5f14b0a", "zai.chat.id", ("zai",)) for own in CHATS),
         ("openai_responses", "ec4bb68d-8c36-9119-96c4-7808cc10998e", "xai.responses.id", ("xai",)),
         ("openai_chat", "msg_011CeEEr4zwJ97DhCGXLpTZJ", "anthropic.message_id", ("anthropic", "azure")),

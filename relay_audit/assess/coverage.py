@@ -71,7 +71,8 @@ def _cut_short(evidence: Evidence) -> bool:
 def _parameters(own: list[Finding], evidence: Evidence) -> Coverage:
     """Run in part where the relay's books could not be read after a refusal that it had accepted: then no more was refused."""
     if not own:
-        reason = "not_delivered" if evidence.pack.video else "no_official_basis"
+        asked = any(s.case for s in evidence.plan.steps if s.side == "relay") if evidence.plan else True
+        reason = "not_delivered" if evidence.pack.video else "no_official_basis" if asked else "not_sent"
         return Coverage(check=4, state="no_information", reason=reason)
     return Coverage(check=4, state="run", reason=evidence.refusals_ended)
 

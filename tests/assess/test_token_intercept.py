@@ -184,6 +184,12 @@ def test_three_of_four_are_enough():
     assert judged(run({"ascii": [27, 41, None, 125]})).code == "tokens.match"
 
 
+@pytest.mark.parametrize(("constant", "code"), [(70, "tokens.match"), (250, "tokens.constant_surplus")])
+def test_a_default_system_text_of_open_weights_has_room_and_a_hidden_prompt_has_none(constant, code):
+    found = judged(run({"ascii": billed(constant), "cjk": billed(constant)}, model="qwen2.5-72b-instruct"))
+    assert found.code == code
+
+
 def test_a_family_nobody_measured_is_reported_and_not_judged():
     hit = judged(run({"ascii": billed(600)}, model="kimi-k2.6"))
     assert (hit.code, hit.params["reason"]) == ("tokens.inconclusive", "no_known_frame")
