@@ -28,9 +28,10 @@ def judged(*told: tuple[float, int], ratio: str | None = "0.5", **more: Any) -> 
     adapters = more.pop("adapters", ["veloera"] * len(told))
     balance = tuple(BalanceReading(at=at(s), exchange=f"X01{n:02}", used_quota=1001 + q, adapter=adapters[n])
                     for n, (s, q) in enumerate(told))  # fmt: skip
+    before = more.pop("before", ())
     made = run(exchanges, reading, claim=claim, balance=balance, **{"site": SITE, **more})
     quote = make_quote(made.plan, Prices(relay=price), {}, START) if price and made.plan else None
-    return counter_alone(made.model_copy(update={"quote": quote}), KNOWLEDGE)
+    return counter_alone(made.model_copy(update={"quote": quote, "log": (*before, *made.log)}), KNOWLEDGE)
 
 
 def test_what_is_above_the_claim_is_low():
@@ -84,6 +85,7 @@ PRICE = UnitPrice(input=Decimal(2), output=Decimal(10), source="list", observed=
         (((0, 0), (30, LISTED)), {"adapters": ["veloera", "generic"]}),
         (((0, 0), (30, LISTED), (60, LISTED + 5)), {}),  # it falls while nothing of ours is sent
         (((0, 0), (30, LISTED), (60, LISTED - 5)), {}),
+        (((0, 0), (1, 5), (30, LISTED)), {}),  # the first call was not sent yet
         (((2, 0), (30, LISTED)), {}),  # a call before the first reading
         (((0, 0), (30, 0)), {}),
         (((0, 0), (30, LISTED)), {"exchanges": [*CALLS[:3], lost(4, "s4")]}),
@@ -99,3 +101,22 @@ def test_where_it_says_nothing(told, more):
 def test_refusals_cost_nothing_at_the_vendor():
     made = only(judged((0, 0), (30, 114), exchanges=[*CALLS[:3], sent(4, REFUSED, status=400)]))
     assert (made.params["n"], made.params["charged_ratio"]) == (3, "1")
+
+
+NOT_ASKED = CLOSED.model_copy(update={"state": "not_asked", "reason": ""})
+
+
+@pytest.mark.parametrize(
+    ("told", "more"),
+    [
+        (((1, 0), (30, LISTED)), {}),  # read before the first call, to the second
+        (((0, 0), (14, LISTED // 2), (60, LISTED)), {}),  # the last call is booked a little later
+        (((0, 0), (30, LISTED), (60, LISTED)), {}),  # it stands still
+        (((0, 0), (30, LISTED)), {"before": (NOT_ASKED,)}),
+        (((0, 0), (30, LISTED)), {"price": PRICE.model_copy(update={"assumed": True})}),  # no price was published
+        (((0, 0), (30, LISTED * 3 // 4)), {"exchanges": [*CALLS[:3], lost(4, "s4", delivery="not_sent")]}),
+    ],
+)
+def test_where_it_says_as_much(told, more):
+    made = only(judged(*told, **more))
+    assert (made.code, made.params["charged_ratio"]) == ("billing.ratio_differs_from_claim", "1")

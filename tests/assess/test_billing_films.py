@@ -62,6 +62,12 @@ FIVE = '{"seconds": 5, "size": 1}'
             None,
         ),  # what is named does not name the length, and the length is what is left
         (FILM_UNITS * 3, '{"size": 1}', {}, "3"),
+        (FILM_UNITS * 5 + 3750, '{"size": 1}', {}, None),
+        (FILM_UNITS * 5 + 3752, '{"size": 1}', {}, "5.025"),
+        (FILM_UNITS * 3, "", {"size": 1}, "3"),  # the row names it, the answer nothing
+        (FILM_UNITS * 25, "", {"seconds": 5}, "5"),
+        (FILM_UNITS * 5, "", {"surge_ratio": 5}, None),
+        (FILM_UNITS * 15, "", {"surge_ratio": 5}, "3"),
         (FILM_UNITS * 3, FIVE, {}, None),  # less is a fact
         (FILM_UNITS, FIVE, {"group_ratio": 0.5}, None),
         (FILM_UNITS * 10, FIVE, {"group_ratio": 2}, None),  # a ratio of the buyer's own
@@ -95,15 +101,38 @@ def test_what_it_says_and_rests_on():
         ("8.333335", {}, False),  # five seconds, and a larger size
         ("0.7", {}, False),
         ("3", {}, True),
+        ("3", {"other": {"seconds": 0, "size": "large"}}, True),  # no multipliers
         ("25", {}, True),
         ("25", {"resolution": "1080p"}, False),  # what another picture costs is the site's own
     ],
 )
 def test_a_multiple_that_nothing_names_is_a_question(times, how, asked):
-    made = above_the_list(run(row(units=int(Decimal(times) * FILM_UNITS)), **how))
-    assert [(f.code, f.outcome, f.above_info) for f in made] == (
-        [("billing.overcharged", "inconclusive", False)] if asked else []
+    other = how.get("other", {})
+    made = above_the_list(
+        run(row(units=int(Decimal(times) * FILM_UNITS), other=other), **{k: v for k, v in how.items() if k != "other"})
     )
+    assert [(f.code, f.outcome, f.above_info, f.params["road"], f.exchanges, f.basis) for f in made] == (
+        [("billing.overcharged", "inconclusive", False, "film_unnamed", ("X0001",), "relay_word")] if asked else []
+    )
+
+
+@pytest.mark.parametrize(
+    ("row_group", "claimed", "ratio"),
+    [("half", "", "0.5"), ("", "half", "0.5"), ("default", "half", "1"), ("", "", "1")],
+)
+def test_a_row_without_a_ratio_is_held_against_its_groups(row_group, claimed, ratio):
+    """By the row's group, or the one that was bought, or the software's own."""
+    for units, factor in ((15, "3"), (5, None)):
+        one = row(units=int(units * FILM_UNITS * Decimal(ratio)), other={"group_ratio": None})
+        made = run(one.model_copy(update={"group": row_group}), told=FIVE)
+        bought = made.target.model_copy(update={"claim": made.target.claim.model_copy(update={"group": claimed})})
+        said = above_the_list(made.model_copy(update={"target": bought}))
+        assert [f.params["factor"] for f in said] == ([factor] if factor else [])
+
+
+def test_of_several_rows_of_an_order_the_first_is_its_charge():
+    later = row(units=25 * FILM_UNITS).model_copy(update={"created_at": at(30)})
+    assert above_the_list(run(later, row(units=5 * FILM_UNITS), told=FIVE)) == []
 
 
 @pytest.mark.parametrize(
