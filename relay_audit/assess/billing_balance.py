@@ -41,7 +41,7 @@ def against_balance(
         return Verdict("unknown")
     if _others(evidence, balance):
         open_ = _open_calls(evidence, bill)
-        beyond = beyond_late_rows(evidence, bill, balance, done, open_, shared=True) if open_ and gap > 0 else None
+        beyond = beyond_late_rows(evidence, bill, balance, done, open_) if open_ and gap > 0 else None
         return Verdict("other_traffic", (beyond,) if beyond is not None else ())
     quiet = balance.until - bill.last_sent >= SETTLED
     if gap < 0:

@@ -39,13 +39,10 @@ def beyond_late_rows(
     balance: Reconciliation,
     done: tuple[Judged, ...],
     rowless: list[Call],
-    *,
-    shared: bool = False,
 ) -> Finding | None:
     """None where late rows may explain the gap, where what a call comes to is not known (no usage, no outcome), or where the
-    balance falls while nothing of ours is sent: then others spend on this key. `shared`: other traffic was seen in this
-    span, and what its rows say is taken off. On a key that others were ever seen on the rest is a question: rows of theirs
-    may be late as well."""
+    balance falls while nothing of ours is sent: then others spend on this key. What rows of theirs say is taken off; on a
+    key that others were ever seen on the rest is a question: rows of theirs may be late as well."""
     if bill.reading.source != "log":
         return None
     exact = bill.quota_units
@@ -67,7 +64,7 @@ def beyond_late_rows(
         "waited_s": max(0, round((bill.reading.at - bill.last_sent).total_seconds())),
         "since": f"{balance.since:%H:%M:%S}", "until": f"{balance.until:%H:%M:%S}",
     }  # fmt: skip
-    if shared or _others_seen(evidence):
+    if _others_seen(evidence):
         return finding("billing.overcharged", params, exchanges=ids(rowless), outcome="inconclusive", severity="info",
                        basis="relay_word")  # fmt: skip
     return finding("billing.overcharged", params, exchanges=ids(rowless), severity="medium" if sure else "low",

@@ -10,7 +10,7 @@ from __future__ import annotations
 from decimal import Decimal
 from statistics import median
 
-from relay_audit.assess.token_spread import FEWER, NOISE, SPREAD, Sample, ids_of, range_of
+from relay_audit.assess.token_spread import FEWER, SPREAD, Sample, ids_of, range_of
 from relay_audit.codes import finding
 from relay_audit.evidence import Evidence
 from relay_audit.exchange import Exchange, pointer, whole_number
@@ -40,7 +40,7 @@ def long_bodies(
         and (counted := evidence.of_step(f"count.quote.{step.id}")) is not None
         and (count := _count(evidence, counted)) >= max(LONG, TIMES * longest)
     ]
-    off = [s for s in bodies if abs(s.surplus - offset) > max(SPREAD + NOISE, FEWER * s.official)]
+    off = [s for s in bodies if abs(s.surplus - offset) > FEWER * s.official]
     if len(off) < SEVERAL or len({s.surplus > offset for s in off}) > 1:
         return []
     ratio = median(Decimal(s.usage.billed_input - offset) / s.official for s in off)

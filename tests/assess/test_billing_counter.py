@@ -22,11 +22,12 @@ CLOSED = LogReading(at=at(0), exchange="", state="unsafe", reason="needs_session
 SITE = SiteFacts(software="veloera")
 
 
-def judged(*told: tuple[float, int], ratio: str | None = "0.5", **more: Any) -> list[Finding]:
+def judged(*told: tuple[float, int], ratio: str | None = "0.5", step: int = 0, **more: Any) -> list[Finding]:
     claim = Claim(channel="anthropic", ratio=None if ratio is None else Decimal(ratio))
     reading, exchanges, price = more.pop("reading", CLOSED), more.pop("exchanges", CALLS), more.pop("price", None)
     adapters = more.pop("adapters", ["veloera"] * len(told))
-    balance = tuple(BalanceReading(at=at(s), exchange=f"X01{n:02}", used_quota=1001 + q, adapter=adapters[n])
+    balance = tuple(BalanceReading(at=at(s), exchange=f"X01{n:02}", used_quota=1001 + q, adapter=adapters[n],
+                                   step=Decimal(step) / 500_000)
                     for n, (s, q) in enumerate(told))  # fmt: skip
     before = more.pop("before", ())
     made = run(exchanges, reading, claim=claim, balance=balance, **{"site": SITE, **more})
@@ -47,7 +48,9 @@ def test_what_is_above_the_claim_is_low():
 
 def test_what_agrees_with_the_claim_is_weak():
     made = only(judged((0, 0), (30, LISTED // 2)))
-    assert (made.code, made.outcome, made.confidence) == ("billing.matches", "match", "weak")
+    assert (made.code, made.outcome, made.confidence, made.basis, made.exchanges) == (
+        "billing.matches", "match", "weak", "relay_word", ("X0001", "X0002", "X0003", "X0004"),
+    )  # fmt: skip
     assert made.params == {
         "n": 4, "charged": "0.000152", "not_judged": 4, "facts": ["balance_agrees"], "claimed": "0.5", "published": None,
         "charged_ratio": "0.5", "road": "counter",
@@ -65,6 +68,17 @@ def test_what_agrees_with_the_claim_is_weak():
 )
 def test_where_it_agrees(fell, code):
     assert [f.code for f in judged((0, 0), (30, fell))] == ([code] if code else [])
+
+
+@pytest.mark.parametrize(("fell", "code"), [(85, "billing.matches"), (86, "billing.ratio_differs_from_claim")])
+def test_a_counter_that_is_printed_coarsely_may_be_above_by_a_step(fell, code):
+    assert only(judged((0, 0), (30, fell), step=2)).code == code
+
+
+def test_a_counter_agrees_from_the_moment_on_at_which_it_is_settled():
+    for told in (((0, 0), (14, 76)), ((0, 0), (13, 38), (30, 76))):
+        assert only(judged(*told)).code == "billing.matches"
+    assert only(judged((0, 0), (30, 40), ratio="0.25")).code == "billing.matches"  # no coarser than a tenth
 
 
 def test_a_counter_that_was_read_too_soon_agrees_with_nothing_but_may_be_above():
@@ -91,6 +105,7 @@ PRICE = UnitPrice(input=Decimal(2), output=Decimal(10), source="list", observed=
         (((0, 0), (30, LISTED)), {"exchanges": [*CALLS[:3], lost(4, "s4")]}),
         (((0, 0), (30, LISTED)), {"exchanges": [*CALLS[:3], sent(4, {"content": []})]}),
         (((0, 0), (30, LISTED)), {"exchanges": []}),
+        (((0, 0), (30, 100)), {"exchanges": [sent(n, REFUSED, status=400) for n in range(1, 5)]}),
         (((0, 0), (30, 30)), {"site": SITE.model_copy(update={"quota_per_unit": 500})}),
     ],
 )

@@ -53,6 +53,7 @@ FIVE = '{"seconds": 5, "size": 1}'
         (FILM_UNITS * 5, FIVE, {"seconds": 5}, None),
         (FILM_UNITS * 25, FIVE, {"surge_ratio": 5}, None),  # a multiplier of the site's own in the row
         (FILM_UNITS * 5 + 3750, FIVE, {}, None),  # half a hundredth
+        (FILM_UNITS * 5 + 3751, FIVE, {}, None),  # … and a unit
         (FILM_UNITS * 5 + 3752, FIVE, {}, "1.005"),
         (FILM_UNITS * 25, FIVE, {}, "5"),
         (
@@ -103,6 +104,7 @@ def test_what_it_says_and_rests_on():
         ("3", {}, True),
         ("3", {"other": {"seconds": 0, "size": "large"}}, True),  # no multipliers
         ("25", {}, True),
+        ("1.8", {}, True),
         ("25", {"resolution": "1080p"}, False),  # what another picture costs is the site's own
     ],
 )
@@ -128,6 +130,18 @@ def test_a_row_without_a_ratio_is_held_against_its_groups(row_group, claimed, ra
         bought = made.target.model_copy(update={"claim": made.target.claim.model_copy(update={"group": claimed})})
         said = above_the_list(made.model_copy(update={"target": bought}))
         assert [f.params["factor"] for f in said] == ([factor] if factor else [])
+
+
+def test_a_film_beside_others_that_are_honest_or_have_no_row_yet():
+    for rows in ((row(2, 25 * FILM_UNITS),), (row(1, 5 * FILM_UNITS), row(2, 25 * FILM_UNITS))):
+        made = only(above_the_list(run(*rows, told=FIVE, films=2)))
+        assert (made.exchanges, made.params["factor"]) == (("X0002",), "5")
+
+
+@pytest.mark.parametrize("again", [None, PER_FILM])
+def test_a_list_that_stayed_or_that_was_closed_afterwards_did_not_change(again):
+    look = PriceReading(at=at(70), exchange="X0099", published=again)
+    assert only(above_the_list(run(row(1, 25 * FILM_UNITS), told=FIVE, prices=(look,)))).params["factor"] == "5"
 
 
 def test_of_several_rows_of_an_order_the_first_is_its_charge():
@@ -164,7 +178,8 @@ def twice(*alike: int, count: int = 0, **more: Any) -> dict[str, Any]:
 
 def weights(made: Evidence) -> list[tuple[str, str, str]]:
     found = booked_twice(made)
-    assert {f.code for f in found} <= {"billing.duplicate_charge"}
+    assert {(f.code, f.basis) for f in found} <= {("billing.duplicate_charge", "relay_word")}
+    assert all(f.exchanges == ("X0001", "X0002") for f in found)
     return [(f.outcome, f.severity, f.confidence) for f in found]
 
 
@@ -193,6 +208,7 @@ SURE, LOW, OPEN = (
     [
         (4 * FILM_UNITS, twice(1, 2), SURE),
         (3 * FILM_UNITS, twice(1, 2), LOW),  # the balance did not pay for both
+        (4 * FILM_UNITS + 1, twice(1, 2), LOW),
         (None, twice(1, 2), LOW),
         (4 * FILM_UNITS, twice(1, 2, count=3), OPEN),  # other traffic on the key, even before
         (4 * FILM_UNITS, twice(1, 2, own_earlier=1), OPEN),
@@ -200,6 +216,13 @@ SURE, LOW, OPEN = (
 )
 def test_what_copies_weigh(fell, how, said):
     assert weights(run(row(1), row(2), films=2, fell=fell, **how)) == [said]
+
+
+def test_a_copy_in_a_book_of_dollars():
+    how = twice(1)
+    dollars = how["reading"]["foreign"].model_copy(update={"alike_quota": 0, "alike_amount": Decimal("0.25")})
+    made = only(booked_twice(run(row(), reading={"foreign": dollars})))
+    assert (made.params["charged"], made.params["difference"]) == ("0.55", "0.25")
 
 
 def test_rows_like_another_call_and_no_copy_say_nothing():

@@ -12,6 +12,7 @@ from relay_audit.assess.billing import assess_billing
 from relay_audit.assess.billing_calls import calls_of
 from relay_audit.assess.billing_rowless import reserve
 from relay_audit.books import BalanceReading, ForeignRows, LogReading, LogRow, UsageReading
+from relay_audit.catalog import load_packs
 from relay_audit.finding import Finding
 from relay_audit.quote import Prices, UnitPrice, make_quote
 from tests.assess.evidence_builders import KNOWLEDGE, START, at, lost
@@ -259,6 +260,19 @@ def test_a_late_row_is_priced_for_its_hour_and_its_request(text):
     tiered = books(*(row(n, 121, other=written(text)) for n in (1, 4)), at=at(70))
     hit = found(said((0, 0), (20, 2000), (75, 2000), reading=tiered, exchanges=fast), "billing.overcharged")
     assert hit.params["recomputed"] == "0.000484"
+
+
+@pytest.mark.parametrize(("fell", "names"), [(4 * 1088, False), (2 * 1088 + 2400, True)])
+def test_cached_tokens_that_are_counted_apart_behind_a_chat_route_make_a_late_row_dearer(fell, names):
+    """18 tokens, a thousand out of the cache at a twentieth and four at five: 88 units, or 1,088 where the row's prompt holds
+    the cached ones too."""
+    usage = {"prompt_tokens": 1018, "completion_tokens": 4, "prompt_tokens_details": {"cached_tokens": 1000}}
+    calls = [sent(n, {"choices": [{"message": {"content": "OK"}}], "usage": usage}) for n in range(1, 5)]
+    rows = (row(n, 1088, prompt_tokens=1018, other={**RATIOS, "usage_semantic": "anthropic"}) for n in (1, 4))
+    evidence = run(calls, books(*rows, at=at(70)), balance=counter((0, 0), (20, fell), (75, fell)))
+    made = assess_billing(evidence.model_copy(update={"pack": load_packs().pack("openai_chat")}), KNOWLEDGE)
+    assert ("rowless" in [f.params.get("road") for f in made]) is names
+    assert "billing.overcharged" not in [f.code for f in made if f.params.get("road") != "rowless"]
 
 
 # Rows in dollars

@@ -114,8 +114,9 @@ def test_without_a_list_of_their_own_the_vendors_is_what_a_claim_may_mean(ratio)
 )
 def test_without_any_price_to_hold_them_against_totals_are_no_match(times, rates, said):
     found = only(judged(BEFORE, unlisted(times), rates=rates))
-    assert found.code == said
+    assert (found.code, found.basis) == (said, "relay_word")
     assert found.params.get("reason", "no_price_to_compare") == "no_price_to_compare"
+    assert {f"X{n:04}" for n in range(1, 4)} <= set(found.exchanges)
 
 
 def other_rows(**more: Any) -> tuple[LogReading, ...]:

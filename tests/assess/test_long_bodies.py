@@ -10,7 +10,7 @@ from relay_audit.assess.long_bodies import longest_of
 from relay_audit.assess.token_parity import assess_token_parity
 from relay_audit.evidence import Evidence
 from relay_audit.finding import Finding
-from tests.assess.evidence_builders import KNOWLEDGE, answered, at, parity_run, step_named, twelve
+from tests.assess.evidence_builders import KNOWLEDGE, Text, answered, at, parity_run, step_named, twelve
 
 COUNT = 1100
 
@@ -51,13 +51,34 @@ def test_long_bodies_that_are_billed_more_tokens():
     assert [
         (f.code, f.severity, f.params["depends_on"], f.params["low"], f.params["high"], f.params["ratio"]) for f in made
     ] == [("tokens.variable_surplus", "low", "length", 503, 553, "1.48")]
+    assert (made[0].basis, made[0].exchanges) == ("live_official", ("X0500", "X0501", "X0600", "X0601"))
+
+
+@pytest.mark.parametrize(
+    "evidence",
+    [
+        run(1014, 1014),  # more than eight in a hundred beside the constant of three
+        run(1192, 1192),
+        run(303, 303, count=500),
+        run(803, 803, texts=twelve(3)[:6] + twelve(5)[6:]),
+    ],
+)
+def test_from_where_on_bodies_are_long_and_billed_otherwise(evidence):
+    assert len(about_length(evidence)) == 1
+
+
+def test_the_constant_of_the_short_texts_is_no_part_of_the_ratio():
+    assert [f.params["ratio"] for f in about_length(run(850, 850, surplus=50))] == ["0.73"]
 
 
 @pytest.mark.parametrize(
     ("evidence", "why"),
     [
         (run(1103, 1103), "the constant of the short texts"),
-        (run(1015, 1191), "eight in a hundred"),
+        (run(1015, 1015), "eight in a hundred"),
+        (run(1191, 1191), "eight in a hundred"),
+        (run(303, 303, count=499), "not long enough"),
+        (run(403, 403, count=599, texts=[*twelve(3), Text(200, 3)]), "not three times the longest"),
         (run(803), "one body alone"),
         (run(803, 1103), "one of two"),
         (run(803, 1603), "in both directions"),

@@ -109,6 +109,8 @@ def test_tokens_that_were_all_thought_are_no_measure() -> None:
     for spent in (24, 30):
         thought = said(WORDS, 24, usage={"output_tokens_details": {"thinking_tokens": spent}})
         assert found((said(WORDS, 90), thought), (said(WORDS, 90), thought)) == []
+    one = said(WORDS, 24, usage={"output_tokens_details": {"thinking_tokens": 23}})
+    assert only(found((said(WORDS, 90), one), (said(WORDS, 90), one))).params["official"] == 2
 
 
 def test_the_sides_need_not_have_written_equally_much() -> None:
@@ -141,9 +143,21 @@ def test_thinking_that_is_told_is_taken_off() -> None:
         said(WORDS[:1], 200),
         said(WORDS, 200, usage={"output_tokens": -3}),
         said(WORDS, 200, content=[{"type": "thinking", "thinking": "…"}, {"type": "text", "text": "\n".join(WORDS)}]),
+        said(
+            WORDS, 200, content=[{"type": "redacted_thinking", "data": "…"}, {"type": "text", "text": "\n".join(WORDS)}]
+        ),
         said([], 200),
     ],
-    ids=["another word", "another order", "more than asked", "one line", "no count", "thinking untold", "nothing"],
+    ids=[
+        "another word",
+        "another order",
+        "more than asked",
+        "one line",
+        "no count",
+        "thinking untold",
+        "thinking hidden",
+        "nothing",
+    ],
 )
 def test_what_is_no_copy_says_nothing(other: dict[str, Any]) -> None:
     assert found((other, said(WORDS, 24)), (other, said(WORDS, 24))) == []

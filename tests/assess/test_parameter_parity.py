@@ -182,6 +182,7 @@ def test_one_difference_is_medium_against_the_live_vendor_and_low_by_the_record(
     assert hit.confidence == ("strong" if live else "supporting")
     assert hit.basis == ("live_official" if live else "dated_baseline")
     assert hit.params["cases"] == [case]
+    assert "fields" in hit.params
     assert hit.accusation is live
     assert not [f for f in found({case: answer}, live=live) if f.code == "params.matches"]
 
@@ -221,8 +222,10 @@ def test_of_an_address_that_is_not_the_vendors_the_status_is_shown_and_no_words(
 )
 def test_an_old_record_accuses_nobody(start: dt.datetime, severity: str | None) -> None:
     swallowed = {"temperature_range": (200, message()), "temperature_type": (200, message(2))}
-    got = {f.code: f.severity for f in found(swallowed, live=False, start=start)}
-    assert got == ({"params.illegal_accepted": severity} if severity else {})
+    got = found(swallowed, live=False, start=start)
+    assert [(f.code, f.outcome, f.severity, f.confidence) for f in got] == (
+        [("params.illegal_accepted", "inconclusive", severity, "weak")] if severity else []
+    )
 
 
 def test_the_live_vendor_outweighs_the_record() -> None:
@@ -512,6 +515,24 @@ def test_refusals_under_status_200_are_no_acceptance() -> None:
     assert above_info({**OFFICIAL, **AS_200}) == {"params.error_unusable": "low"}, "though others keep their status"
     two = dict(list(AS_200.items())[:2])
     assert above_info({**OFFICIAL, **two}) == {}
+
+
+def test_three_such_refusals_are_enough_where_they_say_nothing_at_all() -> None:
+    three = dict.fromkeys(("top_p_range", "two_faults", "service_tier_bogus"), (200, E015))
+    got = found({**three, "temperature_range": OFFICIAL["temperature_range"]})
+    hit = next(f for f in got if f.code == "params.error_unusable")
+    assert (hit.severity, hit.params["n"], hit.params["of"]) == ("low", 3, 3)
+
+
+def test_a_case_that_is_not_clear_counts_for_nothing() -> None:
+    match = next(f for f in found({**OFFICIAL, "temperature_range": (429, E015)}) if f.code == "params.matches")
+    assert (match.params["n"], match.params["of"]) == (len(OFFICIAL) - 1, len(OFFICIAL) - 1)
+
+
+def test_rewritten_refusals_are_counted_among_all_refusals() -> None:
+    got = found({**OFFICIAL, "temperature_range": (400, refusal("a sampling value is too high"))})
+    hit = next(f for f in got if f.code == REWRITTEN)
+    assert (hit.params["n"], hit.params["of"]) == (1, sum(status != 200 for status, _ in OFFICIAL.values()))
 
 
 def test_a_vendor_that_lacks_the_model_is_no_yardstick() -> None:

@@ -43,6 +43,7 @@ def reason(found: list[Finding]) -> str:
     assert (hit.code, hit.severity, hit.outcome, hit.confidence) == (
         "tokens.nothing_recited", "info", "inconclusive", "weak",
     )  # fmt: skip
+    assert (hit.exchanges, hit.params["of"], hit.basis) == (("X0001", "X0002"), 2, "relay_word")
     return str(hit.params["reason"])
 
 
@@ -87,6 +88,25 @@ def test_a_stock_persona_is_too_short(shared: int, counts: bool) -> None:
 def test_a_few_words_before_the_block_are_no_disowning() -> None:
     found = findings(block(HIDDEN, before="Here is the text:\n"), block(HIDDEN))
     assert only(found).code == "tokens.hidden_text_recited"
+
+
+@pytest.mark.parametrize(
+    ("before", "counts"), [("one two three four five six seven eight", True), ("1 2 3 4 5 6 7 8 nine", False)]
+)
+def test_how_many_words_before_a_block_are_few(before: str, counts: bool) -> None:
+    found = findings(block(HIDDEN, before=f"{before}:\n"), block(HIDDEN))
+    assert (only(found).code == "tokens.hidden_text_recited") is counts
+
+
+@pytest.mark.parametrize(("more", "counts"), [(15, False), (22, True)])
+def test_a_passage_that_is_half_the_request_is_its_echo(more: int, counts: bool) -> None:
+    text = " ".join([ASKS, *WORDS[:more]])
+    assert (only(findings(block(text), block(text))).code == "tokens.hidden_text_recited") is counts
+
+
+def test_a_long_text_of_few_words_is_compared_like_any() -> None:
+    text = " ".join(WORDS[:20] * 12)
+    assert only(findings(block(text), block(text))).params["words"] == 240
 
 
 def test_chinese_is_compared_by_its_characters() -> None:
@@ -139,3 +159,8 @@ def test_without_a_surplus_nothing_follows() -> None:
     assert reason(beside_the_count([recited])) == "no_surplus"
     small = surplus("tokens.inconclusive_offset", n=8, offset=recited.params["about_tokens"] // 3 - 1)
     assert reason(beside_the_count([small, recited])[1:]) == "longer_than_surplus"
+    thrice = recited.model_copy(update={"params": {**recited.params, "about_tokens": 24}})
+    assert beside_the_count([surplus("tokens.inconclusive_offset", n=8, offset=8), thrice])[1] == thrice
+    assert reason(beside_the_count([surplus("tokens.inconclusive_offset", n=8, offset=7), thrice])[1:]) == (
+        "longer_than_surplus"
+    )

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from relay_audit.assess.token_spread import COARSE, MIN_ROUNDED, Sample, varying
+from relay_audit.assess.token_spread import COARSE, MIN_ROUNDED, Sample, in_place_of_the_callers, varying
 from relay_audit.usage import Usage
 from tests.assess.evidence_builders import said, step_named
 
@@ -282,3 +282,106 @@ def test_input_that_is_rounded_up_says_to_which_number():
 )
 def test_what_is_rounded_up(samples, rounded):
     assert (told(samples)["params"].get("road") == "rounded") is rounded
+
+
+def prompted(bare: tuple[int, ...], own: tuple[int, ...]) -> list[Sample]:
+    """Texts without and with the caller's own system prompt, by turns in two scripts."""
+    places = [(surplus, False, n) for n, surplus in enumerate(bare)] + [(s, True, n) for n, s in enumerate(own)]
+    return [
+        sample(number, 100 + 35 * number, surplus, script=("ascii", "cjk")[n % 2], system=system)
+        for number, (surplus, system, n) in enumerate(places)
+    ]
+
+
+@pytest.mark.parametrize(
+    ("bare", "own", "said_so"),
+    [
+        ((0, 2, -2), (-20, -31, -26), True),
+        ((0, 3, -2), (-20, -31, -26), False),
+        ((0, 2, -2), (-20, -31, -3), True),
+        ((0, 2, -2), (-20, -31, -2), False),
+        ((0, 2), (-20, -31, -26), False),
+        ((0, 2, -2), (-20, -31), False),
+    ],
+)
+def test_a_system_prompt_that_is_not_counted(bare, own, said_so):
+    samples = prompted(bare, own)
+    one = told(samples)
+    assert (one["params"].get("reason") == "system_not_counted") is said_so
+    if said_so:
+        low, high = min(own), max(bare)
+        assert one == {
+            "code": "tokens.inconclusive", "outcome": "inconclusive", "severity": "info", "confidence": "weak",
+            "exchanges": ids(samples), "observed": {"low": low, "high": high},
+            "params": {"n": 6, "low": low, "high": high, "depends_on": "system", "reason": "system_not_counted"},
+        }  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("bare", "own", "there"),
+    [
+        ((60, 60, 60), (30, 40, 30), True),
+        ((60, 61, 62), (30, 40, 32), True),  # two tokens are no other constant
+        ((60, 61, 63), (30, 40, 30), False),
+        ((60, 60, 60), (30, 40, 33), False),  # of several lengths in one script
+        ((60, 60), (30, 40, 30), False),
+        ((60, 60, 60), (30, 40), False),
+        ((60, 60, 60), (30, 31, 30), False),  # as long in every script: no prompt of the caller's
+        ((9, 9, 9), (-20, 6, -20), True),
+        ((8, 8, 8), (-20, 5, -20), False),  # a template
+        ((60, 60, 60), (30, 57, 30), True),
+        ((60, 60, 60), (30, 58, 30), False),
+    ],
+)
+def test_a_prompt_in_the_place_of_the_callers(bare, own, there):
+    samples = prompted(bare, own)
+    assert in_place_of_the_callers(samples) == (samples[: len(bare)] if there else [])
+
+
+@pytest.mark.parametrize(
+    ("bare", "own", "depends"),
+    [
+        ((8, 8, 8), (50, 90, 50), True),
+        ((-8, -7, -8), (50, 90, 50), True),
+        ((9, 9, 9), (50, 90, 50), False),
+        ((0, 0, 0), (49, 90, 49), False),
+        ((0, 0, 0), (50, 90, 53), False),
+        ((0, 0), (50, 90, 50), False),
+        ((0, 0, 0), (50, 90), False),
+    ],
+)
+def test_a_longer_prompt_only_where_the_caller_sends_one(bare, own, depends):
+    assert (told(prompted(bare, own))["params"].get("depends_on") == "system") is depends
+
+
+def test_two_texts_of_a_level_are_enough_for_a_condition():
+    two = [*rows(0)[:4], sample(4, 45, 510, agent="b"), sample(5, 90, 508, agent="b")]
+    assert told(two)["params"]["depends_on"] == "user_agent"
+    wider = [*rows(0)[:4], sample(4, 45, 511, agent="b"), sample(5, 90, 508, agent="b")]
+    assert told(wider)["params"].get("depends_on") != "user_agent"
+
+
+@pytest.mark.parametrize(
+    "samples",
+    [
+        swapped(0, 1, 3, 4, 7, 8),  # three that are exact
+        [s if n not in (1, 2) else sample(n, s.official, 2 if n == 1 else -2) for n, s in enumerate(swapped(0, 4, 8))],
+        [s if n not in (2, 3, 7) else sample(n, s.official, -3 if s.official > 40 else -1, script=s.factor("script"))
+         for n, s in enumerate(swapped(0, 4, 8))],  # as many between the two as off
+    ],
+)  # fmt: skip
+def test_the_least_that_shows_another_tokenizer_of_some_answers(samples):
+    assert "answers" in told(samples)["observed"]
+
+
+def test_at_the_margins_of_a_line():
+    assert told(scaled(1.04, 1.04, sizes=(25, 75, 120)))["code"] == "tokens.proportional_surplus"
+    deficit = told(scaled(0.8, 0.8, 28, LONG))
+    assert (deficit["code"], deficit["params"]["offset"]) == ("tokens.deficit", -172)
+    assert told(scaled(0.8, 0.8, 29, LONG))["code"] != "tokens.deficit"
+    bent = scaled(1.5, 1.3, 0, LONG)
+    bent[1] = sample(1, 400, bent[1].surplus + 40)
+    assert told(bent)["code"] == "tokens.tokenizer_differs", "another tokenizer's grain"
+    # Far above its count four times in two scripts, too little in proportion to be a multiplier.
+    assert told(scaled(1.04, 1.04, 3, (100, 1300, 1400)))["code"] == "tokens.variable_surplus"
+    assert told(rows(9, 50, 31, 20))["code"] == "tokens.variable_surplus"
