@@ -9,12 +9,15 @@ from typing import Any
 import pytest
 
 from relay_audit.assess.billing import assess_billing
-from relay_audit.assess.billing_calls import calls_of
+from relay_audit.assess.billing_arithmetic import judge
+from relay_audit.assess.billing_balance import against_balance
+from relay_audit.assess.billing_calls import bill_of, calls_of
 from relay_audit.assess.billing_rowless import reserve
 from relay_audit.books import BalanceReading, ForeignRows, LogReading, LogRow, UsageReading
 from relay_audit.catalog import load_packs
 from relay_audit.finding import Finding
 from relay_audit.quote import Prices, UnitPrice, make_quote
+from relay_audit.reconcile import reconcile
 from tests.assess.evidence_builders import KNOWLEDGE, START, at, lost
 from tests.assess.test_billing_arithmetic import written
 from tests.assess.test_billing_parts import PAID, RATIOS, books, found, judged, row, run, sent
@@ -185,6 +188,11 @@ def test_a_counter_that_stood_still_until_the_rows_were_there_held_nothing_more(
     evidence = run(FOUR, late, balance=counter((0, 0), (15, OURS + 516), (17, OURS + 516)))
     made = assess_billing(evidence.model_copy(update={"log": (early, late)}), KNOWLEDGE)
     assert [f.code for f in made if f.above_info] == ([] if silent else ["billing.hold_not_released"])
+    both = evidence.model_copy(update={"log": (early, late)})
+    bill = bill_of(both)
+    assert bill is not None
+    balance, done = reconcile(both.balance, both.log, bill.per_unit), judge(bill, includes_cache=False)
+    assert against_balance(both, bill, balance, done).state == ("settling" if silent else "differs")
 
 
 X = OURS + 1148

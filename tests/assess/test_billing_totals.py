@@ -127,6 +127,10 @@ def other_rows(**more: Any) -> tuple[LogReading, ...]:
 def test_rows_that_fit_no_call_beside_totals_of_exactly_our_requests_are_ours():
     made = judged(BEFORE, moved(input_=108, output=24, times="2"), log=other_rows())
     assert [(f.code, f.params["cause"], f.confidence) for f in made] == [("billing.overcharged", "tokens", "strong")]
+    one = ForeignRows(count=1, within=1, first=at(1), last=at(1))
+    loose = LogRow(created_at=at(1), kind="consume", model="m", amount=Decimal(1))
+    for log in (other_rows(foreign=one), other_rows(foreign=ForeignRows(), rows=(loose,))):
+        assert only(judged(BEFORE, moved(input_=108, output=24, times="2"), log=log)).code == "billing.overcharged"
     assert judged(BEFORE, moved(4), log=other_rows()) == [], "other traffic too"
     ours = LogRow(exchange="X0001", created_at=at(1), kind="consume", model="m", amount=Decimal(1))
     assert judged(BEFORE, moved(), log=other_rows(rows=(ours,))) == [], "a row that fits speaks for itself"
@@ -142,6 +146,25 @@ def test_fewer_than_two_readings_say_nothing(totals):
 
 def test_a_reading_without_totals_in_between_is_passed_over():
     assert only(judged(BEFORE, None, moved())).code == "billing.matches"
+
+
+def test_the_last_reading_is_the_one_that_speaks():
+    assert only(judged(BEFORE, moved(1), moved(2))).exchanges == ("X0082",)
+
+
+def test_an_answer_without_a_usage_is_none_that_is_waited_for():
+    evidence = run(BEFORE, moved(2, input_=36, output=8, listed=Decimal("0.000152")))
+    first, second, third = evidence.exchanges
+    assert third.response is not None
+    empty = third.model_copy(update={"response": third.response.model_copy(update={"body": "{}"})})
+    found = only(running_totals(evidence.model_copy(update={"exchanges": (first, second, empty)}), KNOWLEDGE))
+    assert (found.code, found.params["n"]) == ("billing.matches", 2)
+
+
+def test_a_claim_that_is_broken_by_either_list_is_told_by_the_sites_own():
+    found = only(judged(BEFORE, moved(listed=2 * LISTED), ratio="0.2"))
+    assert (found.code, found.confidence) == ("billing.ratio_differs_from_claim", "strong")
+    assert (found.params["charged_ratio"], found.params["claimed"]) == ("0.3", "0.2")
 
 
 def test_a_log_that_was_read_comes_first():

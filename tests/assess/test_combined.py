@@ -70,6 +70,9 @@ def test_a_name_that_stands_already_is_not_said_twice() -> None:
         "model.substituted", {"requested": MODEL, "untrusted_leaked": "gpt-4o", "road": "error_text", "n": 1}
     )
     assert in_combination([LIMIT, COUNT, named], run(BARE), KNOWLEDGE) == [LIMIT, COUNT, named]
+    assert in_combination([SIGNED, COUNT, named], run(BARE), KNOWLEDGE) == [SIGNED, COUNT, named]
+    told = named_by_answers("gpt-4o")
+    assert in_combination([LIMIT, told, named], run(BARE), KNOWLEDGE) == [LIMIT, told, named]
 
 
 SIGNED = finding(
@@ -95,12 +98,15 @@ def test_a_signature_and_what_it_cannot_bring_about_are_another_model(second: Fi
     assert (made.severity, made.accusation, made.params["road"]) == ("critical", True, road)
     assert (made.params["untrusted_leaked"], made.params["n"], made.basis) == ("claude-sonnet-5", 2, second.basis)
     assert made.exchanges == ("X0003", *second.exchanges)
+    assert (made.confidence, made.evidence_level) == ("strong", "observed_pattern")
+    assert made.expected == {**second.expected, "model": MODEL}
+    assert made.observed == {**second.observed, "untrusted_model": "claude-sonnet-5"}
 
 
 def test_a_signature_in_streams_and_streams_of_another_tokenizer_are_another_model(monkeypatch) -> None:
     """The sign in the tokens is no finding of its own: software that converts streams estimates them too."""
     told = run(BARE)
-    monkeypatch.setattr(combined, "streams_below", lambda _: ("X0002",))
+    monkeypatch.setattr(combined, "streams_below", lambda seen: ("X0002",) if seen.plan else ())
     assert in_combination([SIGNED], told, KNOWLEDGE) == [SIGNED], "the signature came in an answer that was no stream"
     text = 'event: message_start\ndata: {"type": "message_start", "message": {"id": "msg_2"}}\n\n'
     body = told.exchanges[2].response.model_copy(
@@ -138,7 +144,8 @@ def elsewhere(channel: str) -> Finding:
 )
 def test_ids_of_who_does_not_serve_the_model_and_a_count_that_is_not_its_own(channel: str, severity: str) -> None:
     """Claude on Bedrock counts like Claude: a tokenizer that differs says nothing for that channel."""
-    made = in_combination([elsewhere(channel), COUNT], run(BARE), KNOWLEDGE)[0]
+    made, count = in_combination([elsewhere(channel), COUNT], run(BARE), KNOWLEDGE)
+    assert count == COUNT
     assert made.severity == severity
     assert made.observed["kinds"] == ["message_id", *(["tokenizer"] if severity == "high" else [])]
     heavier = severity == "high"
@@ -187,22 +194,30 @@ def test_with_the_region_or_a_single_signature_it_accuses_nobody(item: Finding, 
 
 def test_another_limit_and_the_name_in_every_answer_are_another_model() -> None:
     """A router writes the name of what it asked into its answers, and hands the vendor's refusal on: no key is needed."""
-    told = named("gpt-4o-2024-08-06")
+    told = named_by_answers("gpt-4o-2024-08-06")
     found = in_combination([LIMIT, told], run(BARE), KNOWLEDGE)
     made = found[-1]
     assert found[:2] == [LIMIT, told]
     assert (made.code, made.severity, made.params["road"]) == ("model.substituted", "critical", "limit_and_name")
     assert (made.params["untrusted_leaked"], made.params["n"]) == ("gpt-4o-2024-08-06", 3)
+    assert made.params["requested"] == MODEL
     assert made.exchanges == ("X0003", "X0001")
     assert made.observed == {"max_output": 16384, "untrusted_model": "gpt-4o-2024-08-06"}
-    for other in (named("gpt-6-luna"), named("gpt-4o", n=2), named("nobodys-model-7")):
+    for other in (named_by_answers("gpt-6-luna"), named_by_answers("gpt-4o", n=2), named_by_answers("nobodys-model-7")):
         assert in_combination([LIMIT, other], run(BARE), KNOWLEDGE) == [LIMIT, other]
+
+
+HAIKU = KNOWLEDGE.model("claude-haiku-5-5")
+assert HAIKU is not None
+HAIKU_TAKES = HAIKU.max_output or 0
 
 
 @pytest.mark.parametrize(
     ("sent", "name", "other"),
     [
         (32_768, "claude-haiku-5-5", True),
+        (HAIKU_TAKES, "claude-haiku-5-5", True),
+        (HAIKU_TAKES + 1, "claude-haiku-5-5", False),
         (256_000, "claude-haiku-5-5", False),
         (256_000, "gpt-6-luna-2026-09-15", True),
     ],
@@ -214,7 +229,7 @@ def test_a_limit_that_the_named_model_has_was_not_lowered(sent: int, name: str, 
                       basis="declared_official")  # fmt: skip
     step = step_named("s0").model_copy(update={"case": OVERSIZE, "output_limit": sent})
     asked = run_of([], [step], model="gpt-4o")
-    told = named(name, asked="gpt-4o")
+    told = named_by_answers(name, asked="gpt-4o")
     found = in_combination([lowered, told], asked, KNOWLEDGE)
     if not other:
         assert found == [lowered, told]
@@ -226,7 +241,7 @@ def test_a_limit_that_the_named_model_has_was_not_lowered(sent: int, name: str, 
     assert in_combination([several, told], asked, KNOWLEDGE) == [several, told]
 
 
-def named(name: str, *, asked: str = MODEL, n: int = 3) -> Finding:
+def named_by_answers(name: str, *, asked: str = MODEL, n: int = 3) -> Finding:
     return finding("model.name_mismatch", {"requested": asked, "untrusted_returned": name, "n": n, "of": 3},
                    exchanges=("X0003",), basis="relay_word", expected={"model": asked}, observed={"untrusted_model": name})  # fmt: skip
 
