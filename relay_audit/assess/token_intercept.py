@@ -74,6 +74,9 @@ def assess_token_intercept(evidence: Evidence, knowledge: Knowledge) -> list[Fin
     if not sent:
         return []
     points = {script: _points(steps, evidence) for script, steps in _by_script(sent).items()}
+    points = {
+        script: [*own, *_of_the_same_line(_by_script(sent)[script][0], evidence)] for script, own in points.items()
+    }
     series = [
         read for script, steps in _by_script(sent).items() if (read := _read(script, steps, points[script], evidence))
     ]
@@ -101,6 +104,21 @@ def _points(steps: list[Step], evidence: Evidence) -> list[Point]:
         times = step.factors["times"]
         if exchange and usage and isinstance(times, int):
             points.append(Point(exchange.id, times, usage.billed_input))
+    return points
+
+
+def _of_the_same_line(first: Step, evidence: Evidence) -> list[Point]:
+    """What else was sent of this very line, for another question and later in the run: who is honest for the first requests
+    only is not on the line in these."""
+    line, _, closing = max(texts_of(first.body), key=len, default="").partition("\n")
+    closing = closing.rpartition("\n")[2]
+    points = []
+    for step in evidence.plan.chargeable() if evidence.plan and line and closing else ():
+        *lines, last = max(texts_of(step.body), key=len, default="").split("\n")
+        exchange = evidence.of_step(step.id)
+        usage = read_usage(exchange, evidence.pack) if exchange else None
+        if usage and exchange and "times" not in step.factors and lines and last == closing and set(lines) == {line}:
+            points.append(Point(exchange.id, len(lines), usage.billed_input))
     return points
 
 

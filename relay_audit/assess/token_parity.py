@@ -25,6 +25,7 @@ from relay_audit.assess.token_spread import (
     ids_of,
     in_place_of_the_callers,
     range_of,
+    sometimes,
     varying,
 )
 from relay_audit.bounds import percent, unseen_share
@@ -60,25 +61,45 @@ def assess_token_parity(evidence: Evidence, knowledge: Knowledge) -> list[Findin
         longer = long_bodies(evidence, samples, answered, basis) if len(samples) > 1 else []
         return [*_judge(samples, refused, evidence, basis, "strong"), *longer]
     if beside := told_beside(evidence):
-        return _judge(beside, [], evidence, evidence.target.official_basis, "strong")
+        basis = evidence.target.official_basis
+        later = sometimes([*beside, *_mirrored(evidence)], basis) if range_of(beside)[1] <= NOISE else None
+        return [later] if later else _judge(beside, [], evidence, basis, "strong")
     return _against_baseline(evidence, knowledge, answered)
 
 
 def told_beside(evidence: Evidence) -> list[Sample]:
     """Where the vendor has no counter: repeated lines, each beside what the vendor billed for the very same body. Empty
     where its own numbers do not grow by the line."""
+    samples = _pairs(evidence, lines=True)
+    scripts = {s.factor("script") for s in samples}
+    return samples if scripts and all(_grows([s for s in samples if s.factor("script") == n]) for n in scripts) else []
+
+
+UNCOUNTED = frozenset({"model", "messages", "input", "contents", "max_tokens", "max_completion_tokens", "max_output_tokens",
+                       "generationConfig", "stop", "store"})  # fmt: skip
+"""Fields that put no token of their own into a prompt, whether they arrive or not."""
+
+
+def _mirrored(evidence: Evidence) -> list[Sample]:
+    """What was sent to both sides for other questions, later in a run: who is honest for the first requests only bills
+    these as it bills everybody."""
+    return [s for s in _pairs(evidence, lines=False) if UNCOUNTED.issuperset(s.step.body)]
+
+
+def _pairs(evidence: Evidence, *, lines: bool) -> list[Sample]:
+    """Each answer of the relay beside what the vendor billed for the very same body, where it was sent to both: the
+    repeated lines, or everything else."""
     plan = evidence.plan
     mirrors = {s.mirrors: s for s in plan.steps if s.mirrors and s.when == "with"} if plan and not plan.counter else {}
     samples = []
     for step in plan.chargeable() if plan else ():
         own, told = evidence.of_step(step.id), evidence.of_step(mirrors[step.id].id) if step.id in mirrors else None
-        if "times" not in step.factors or own is None or told is None or told.status != 200:
+        if ("times" in step.factors) is not lines or own is None or told is None or told.status != 200:
             continue
         usage, due = read_usage(own, evidence.pack), read_usage(told, evidence.pack)
         if usage is not None and due is not None and abs(told.sent_at - own.sent_at) <= CONTROL_WINDOW:
             samples.append(Sample(step, own.id, due.billed_input, usage, (told.id,), shape=_shape(own)))
-    scripts = {s.factor("script") for s in samples}
-    return samples if scripts and all(_grows([s for s in samples if s.factor("script") == n]) for n in scripts) else []
+    return samples
 
 
 def _grows(samples: list[Sample]) -> bool:

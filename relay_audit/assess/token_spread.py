@@ -118,8 +118,8 @@ def _replaced_where_sent(samples: list[Sample]) -> bool:
 def varying(samples: list[Sample], basis: Basis) -> list[Finding]:
     if (name := _conditional(samples)) is not None:
         return [_conditional_finding(name, samples, basis)]
-    if (sometimes := _intermittent(samples)) is not None:
-        return [_intermittent_finding(sometimes, samples, basis)]
+    if (now_and_then := sometimes(samples, basis)) is not None:
+        return [now_and_then]
     if (rounded := _rounded_up(samples, basis)) is not None:
         return [rounded]
     if (slight := _slight_multiplier(samples, basis)) is not None:
@@ -174,6 +174,12 @@ def _conditional_finding(name: str, samples: list[Sample], basis: Basis) -> Find
 def _weight(least: int) -> Severity:
     """As heavy as a constant of what every text carries: that some carry more on top makes it no lighter."""
     return "high" if least >= HIGH else "medium"
+
+
+def sometimes(samples: list[Sample], basis: Basis) -> Finding | None:
+    """A constant on some texts, where all the others are billed as counted; None where it is not so."""
+    loud = _intermittent(samples)
+    return None if loud is None else _intermittent_finding(loud, samples, basis)
 
 
 def _intermittent(samples: list[Sample]) -> list[Sample] | None:

@@ -12,6 +12,7 @@ import pytest
 
 from relay_audit.assess import assess
 from relay_audit.assess.token_intercept import assess_token_intercept
+from relay_audit.assess.token_parity import assess_token_parity
 from relay_audit.catalog import load_packs
 from relay_audit.evidence import Evidence, TargetFacts
 from relay_audit.fingerprint import Knowledge
@@ -391,3 +392,79 @@ def test_cached_tokens_of_a_vendor_that_caches_by_itself_are_nobody_s_doing():
         rows.append(exchange.model_copy(update={"response": body}))
     found, _ = assess(evidence.model_copy(update={"exchanges": tuple(rows)}), KNOWLEDGE)
     assert [f.code for f in found if f.check == 2] == ["tokens.match"]
+
+
+def later(evidence: Evidence, rows: list[tuple[str, int, int | None]], **more: Any) -> Evidence:
+    """The run with later answers: content, what the relay bills, and what the vendor bills where it was asked as well."""
+    steps, exchanges = [], []
+    for i, (content, billed_input, due) in enumerate(rows):
+        body = {
+            "model": "gpt-6-sol",
+            "max_completion_tokens": 24,
+            "messages": [{"role": "user", "content": content}],
+            **more,
+        }
+        own = Step(id=f"later.{i}", probe="openai_chat/repeated", request="same", side="relay", stage="probe",
+                   cost="may_charge", path="/v1/chat/completions", body=body, bound=BOUND)  # fmt: skip
+        for step, side, amount in ((own, "relay", billed_input), (None, "official", due)):
+            if amount is not None:
+                made = step or own.model_copy(update={"id": f"with.{i}", "side": "official", "mirrors": own.id})
+                n = len(evidence.exchanges) + len(exchanges) + 1
+                answer = {"usage": {"prompt_tokens": amount, "completion_tokens": 4}}
+                steps.append(made)
+                exchanges.append(answered(n, made.id, answer, moment=at(n), side=side))
+    assert evidence.plan is not None
+    plan = evidence.plan.model_copy(update={"steps": (*evidence.plan.steps, *steps)})
+    return evidence.model_copy(update={"plan": plan, "exchanges": (*evidence.exchanges, *exchanges)})
+
+
+THRICE = f"{LINE}\n" * 3 + CLOSING["ascii"]
+
+
+@pytest.mark.parametrize(("added", "code"), [(0, "tokens.match"), (200, "tokens.intermittent_surplus")])
+def test_the_same_line_sent_later_for_another_question_lies_on_the_line_or_shows_who_waited(added, code):
+    once = run({"ascii": billed(13), "cjk": billed(14, 11)})
+    hit = judged(later(once, [(THRICE, 13 + 3 * 14 + added, None), (THRICE, 13 + 3 * 14 + added, None)]))
+    assert hit.code == code
+    assert (hit.params["n"], hit.params.get("of")) == ((2, 10) if added else (10, None))
+
+
+@pytest.mark.parametrize(
+    "content", [THRICE.replace("sofa", "couch"), THRICE.replace("OK", "YES"), CLOSING["ascii"], f"x\n{THRICE}"]
+)
+def test_another_text_is_no_point_of_the_line(content):
+    once = run({"ascii": billed(13), "cjk": billed(14, 11)})
+    assert judged(later(once, [(content, 500, None)])) == judged(once)
+
+
+def mirrored(evidence: Evidence) -> Evidence:
+    """The vendor was asked each line too, and counts as the relay does."""
+    assert evidence.plan is not None
+    steps = [
+        s.model_copy(update={"id": f"with.{s.id}", "side": "official", "mirrors": s.id}) for s in evidence.plan.steps
+    ]
+    told = [
+        e.model_copy(update={"id": f"Y{i}", "step": f"with.{e.step}", "side": "official"})
+        for i, e in enumerate(evidence.exchanges)
+    ]
+    plan = evidence.plan.model_copy(update={"steps": (*evidence.plan.steps, *steps)})
+    return evidence.model_copy(update={"plan": plan, "exchanges": (*evidence.exchanges, *told)})
+
+
+LATER = [("one", 30, 30), ("two", 240, 40), ("three", 250, 50)]
+
+
+@pytest.mark.parametrize(
+    ("rows", "more", "code", "n"),
+    [
+        (LATER, {}, "tokens.intermittent_surplus", 2),
+        (LATER, {"response_format": {"type": "json_object"}}, "tokens.match", 8),  # it may be written into the prompt
+        ([("one", 30, 30), ("two", 41, 40)], {}, "tokens.match", 8),
+        ([("one", 30, 30), ("two", 240, None)], {}, "tokens.match", 8),
+        ([("one", 60, 30), ("two", 240, 40)], {}, "tokens.match", 8),  # neither as counted nor one constant
+    ],
+)
+def test_bodies_that_both_sides_answered_later_show_who_was_honest_for_the_first_requests_only(rows, more, code, n):
+    evidence = later(mirrored(run({"ascii": billed(13), "cjk": billed(14, 11)})), rows, **more)
+    [hit] = assess_token_parity(evidence, KNOWLEDGE)
+    assert (hit.code, hit.params["n"]) == (code, n)
