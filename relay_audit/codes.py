@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from relay_audit.bounds import percent, unseen_share
 from relay_audit.code import Code, code
 from relay_audit.finding import Basis, Confidence, EvidenceLevel, Finding, Outcome, Severity
 from relay_audit.money_codes import MONEY_CODES
@@ -103,7 +104,7 @@ CODES: dict[str, Code] = {
         2, "cost", "inconclusive", "info", "none",
         "asked for (`--also recitation`): no text that would count; refutes nothing", "of", "reason",
     ),
-    "tokens.deficit": code(2, "cost", "match", "info", "none", "billed less than the official count", "n", "offset"),
+    "tokens.deficit": code(2, "cost", "match", "info", "none", "billed less than the official count", "n", "offset", "share_bound"),
     "tokens.inconclusive": code(
         2, "cost", "inconclusive", "info", "none", "too few comparable samples, or a control that does not control",
         "n", "reason",
@@ -142,7 +143,7 @@ CODES: dict[str, Code] = {
     ),
     "params.matches": code(
         4, "interface", "match", "info", "none",
-        "every case that could be compared was refused or honoured as the vendor does", "n", "of",
+        "every case that could be compared was refused or honoured as the vendor does; each was sent once", "n", "of", "share_bound",
     ),
     "params.relay_default": code(
         4, "interface", "match", "info", "users",
@@ -279,8 +280,11 @@ def finding(
     observed: dict[str, Any] | None = None,
     check: int | None = None,
 ) -> Finding:
-    """A finding with the defaults of its code. Raises KeyError for an unknown code, ValueError for a missing parameter."""
+    """A finding with the defaults of its code; of `n` clean samples it says the smallest share that they would have shown.
+    Raises KeyError for an unknown code, ValueError for a missing parameter."""
     spec = CODES[code]
+    if "share_bound" in spec.params and isinstance(n := params.get("n"), int):
+        params = {"share_bound": percent(unseen_share(n)), **params}
     if missing := [name for name in spec.params if name not in params]:
         raise ValueError(f"{code} needs {', '.join(missing)}")
     return Finding(

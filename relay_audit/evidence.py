@@ -16,6 +16,7 @@ from relay_audit.media_facts import MediaReading
 from relay_audit.pack import Pack
 from relay_audit.plan import Plan, Step
 from relay_audit.quote import ApprovalChannel, Quote
+from relay_audit.reconcile import rows_of
 from relay_audit.target import Claim, Paid, Rate
 from relay_audit.words import Frozen
 
@@ -166,6 +167,7 @@ class Evidence(Frozen):
         return "model" in step.body and step.body["model"] not in (self.target.model, self.target.official_model)
 
     def own_rows(self) -> tuple[LogRow, ...]:
-        """The rows of the last reading of the log that worked."""
+        """The rows of the last reading of the log that worked, and of our calls those that only an earlier one shows: a log
+        of the newest few rows has dropped them since, and what they admit was said all the same."""
         read = [reading for reading in self.log if reading.state == "read"]
-        return read[-1].rows if read else ()
+        return tuple(rows_of(read)) if read else ()

@@ -11,7 +11,7 @@ from typing import Any, Literal
 from pydantic import Field
 
 from relay_audit.conformance import Refusal, RelayDefault
-from relay_audit.marks import BodyForm, BodyMark, ErrorShell, HeaderFamily, IdShape, SignedPlatform
+from relay_audit.marks import BodyForm, BodyMark, ErrorShell, HeaderFamily, IdShape, NameLabel, SignedPlatform
 from relay_audit.marks import Known as Known
 from relay_audit.media_facts import Pin
 from relay_audit.media_known import DeniedCertificate, MediaAuthority, MediaProfile, MediaSigner
@@ -117,16 +117,6 @@ class ModelFacts(Known):
     """Tokens of a prefix below which the vendor caches nothing; None where not established."""
 
 
-class NameLabel(Known):
-    """How names are written that are no model's: a seller's channel, a cloud customer's deployment, a resource's number."""
-
-    pattern: str
-    """Searched in the whole name, small letters."""
-
-    def fits(self, name: str) -> bool:
-        return re.search(self.pattern, name.strip().lower()) is not None
-
-
 class ListPrice(Known):
     """An official list price in US dollars per million tokens."""
 
@@ -147,22 +137,24 @@ class Setting(Known):
 
 
 class LimitText(Known):
-    """How a vendor words a refused output limit: a pattern with the named groups `cap` and, where it says so, `model`."""
+    """How a vendor words a refusal that gives a model away: named groups `cap` (a refused output limit) and `model`, or one."""
 
     vendor: str
     pattern: str
+    cases: tuple[str, ...] = ()
+    """The cases it answers, sent for the name in it alone; empty means that of an oversized limit."""
     models: tuple[str, ...] = ()
     """Model name patterns of `cap`."""
     cap: int | None = Field(default=None, gt=0)
     """The limit that was named on the day; None for a wording without a figure of its own."""
 
-    def read(self, text: str) -> tuple[int, str] | None:
-        """The limit and the model's name (or an empty text) in a refusal, wherever they stand in it."""
-        match = re.search(self.pattern, text)
-        if match is None:
+    def read(self, text: str) -> tuple[int | None, str] | None:
+        """The limit (or None) and the model's name (or an empty text) in a refusal, wherever they stand in it."""
+        if (match := re.search(self.pattern, text)) is None:
             return None
         found = match.groupdict()
-        return int(found["cap"].replace(",", "")), (found.get("model") or "").rstrip(".,;\"'`)")
+        cap, name = found.get("cap"), (found.get("model") or "").rstrip(".,;\"'`)")
+        return int(cap.replace(",", "")) if cap else None, name
 
 
 class Vendor(Known):
@@ -225,6 +217,11 @@ class Knowledge(Frozen):
     pins: tuple[Pin, ...] = ()
     """The buyer's own originals: they come from the buyer's configuration and travel with the run, never with a file
     of somebody else."""
+
+    @property
+    def naming_cases(self) -> tuple[str, ...]:
+        """Cases that some models refuse by their own name."""
+        return tuple(dict.fromkeys(case for row in self.limits for case in row.cases))
 
     def retention_of(self, dialect: str, day: dt.date) -> Retention | None:
         return next((row for row in self.retention if dialect in row.dialects and row.valid_on(day)), None)

@@ -167,3 +167,13 @@ class BodyMark(Known):
         if any(not isinstance(text, str) or not re.search(self.values[path], text) for path, text in texts.items()):
             return False
         return not self.pattern or re.search(self.pattern, raw[:20_000]) is not None
+
+
+class NameLabel(Known):
+    """How names are written that are no model's: a seller's channel, a cloud customer's deployment, a resource's number."""
+
+    pattern: str
+    """Searched in the whole name, small letters."""
+
+    def fits(self, name: str) -> bool:
+        return re.search(self.pattern, name.strip().lower()) is not None

@@ -8,7 +8,7 @@ MONEY_CODES: dict[str, Code] = {
     "billing.matches": code(
         6, "cost", "match", "info", "none",
         "every joined row recomputes to its charge from the usage we saw and the row's own ratios; names what explains it",
-        "n", "charged", "facts", "not_judged",
+        "n", "charged", "facts", "not_judged", "share_bound",
     ),
     "billing.overcharged": code(
         6, "cost", "mismatch", "high", "users",

@@ -1,9 +1,9 @@
 """By which roads a model can be told from its siblings, out of what is known before anything is sent.
 
-Two roads end in a name: the vendor's refusal of an oversized output limit where its text says one, and the clear part of
-a thinking signature. Where a relay lets one of them through, agreement is a match. The others are signs: a limit, rules
-that one model has and another has not, a tokenizer. They exclude siblings and confirm nobody, so that without a name the
-model stays `not_verifiable`.
+Two roads end in a name: a refusal of the vendor's whose text says one (of an oversized output limit, of an effort that the
+model has not), and the clear part of a thinking signature. Where a relay lets one of them through, agreement is a match.
+The others are signs: a limit, rules that one model has and another has not, a tokenizer. They exclude siblings and confirm
+nobody, so that without a name the model stays `not_verifiable`.
 """
 
 from __future__ import annotations
@@ -82,10 +82,14 @@ def roads_of(model: ModelFacts, pack: Pack, probes: tuple[Probe, ...], knowledge
         known = {counts[frame.id] for frame in frames if frame}
         return pack.counter is not None and None not in frames and len(known) > 1
 
-    named = oversize and any(
-        row.valid_on(day) and row.age(day) != "expired" and "(?P<model>" in row.pattern
+    wordings = [
+        row
         for row in knowledge.limits
-        if row.vendor == pack.dialect.split("_")[0]
+        if row.vendor == pack.dialect.split("_")[0] and row.valid_on(day) and row.age(day) != "expired"
+    ]
+    refused = {c.id for c in cases if model.refuses.get(c.trait)}
+    named = any(
+        (oversize if not row.cases else refused & set(row.cases)) and "(?P<model>" in row.pattern for row in wordings
     )
     signed = pack.claude_like and any(row.age(day) == "fresh" for row in knowledge.signatures)
     found = (

@@ -51,7 +51,8 @@ def refund_open(settlement: Settlement) -> bool:
     """A refused call is still charged."""
     history = settlement.recorder.history
     refused = {e.id for e in history.sent() if e.delivery == "answered" and e.status != 200}
-    rows = [row for row in history.log[-1].rows if row.exchange in refused]
+    read = [reading for reading in history.log if reading.state == "read"]
+    rows = [row for row in (rows_of(read) if read else ()) if row.exchange in refused]
     return sum((row.charged(history.site.quota_per_unit) for row in rows), Decimal(0)) > 0
 
 

@@ -55,8 +55,10 @@ MOST_PAID, MOST_FREE = 100, 20
 def plans() -> list[Plan]:
     made: list[Plan] = []
     for dialect, pack in LIBRARY.packs.dialects.items():
-        wanted = [row for row in LIBRARY.knowledge.models if row.name.startswith("claude")] if pack.claude_like else []
-        for model in {(row.family, str(row.refuses)): row for row in wanted}.values() or [None]:
+        known = LIBRARY.knowledge.models
+        wanted = [m for m in known if m.name.startswith("claude") or (dialect in m.dialects and m.refuses)]
+        wanted = [m for m in wanted if pack.claude_like or dialect in m.dialects]
+        for model in [*{(row.family, str(row.refuses)): row for row in wanted}.values(), None]:
             for profile in ("quick", "standard", "thorough"):
                 for counter in (True, False) if pack.counter else (False,):
                     made += [

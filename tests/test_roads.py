@@ -42,7 +42,21 @@ def test_a_claude_is_named_by_text_and_signature_and_told_from_others_by_signs()
     assert not {"claude-opus-4-8", "claude-opus-5-5"} & signs(row, "tokenizer")
 
 
-@pytest.mark.parametrize("dialect", ["openai_chat", "openai_responses", "moonshot", "gemini", "zhipu", "deepseek"])
+@pytest.mark.parametrize(
+    ("dialect", "named", "not_named"),
+    [
+        ("openai_chat", ["gpt-6-sol", "gpt-6-astra", "gpt-5-6-sol", "gpt-5-4"], ["gpt-5", "gpt-4o", "o3"]),
+        ("openai_responses", ["gpt-6-sol", "gpt-5-1", "gpt-5-mini", "o4-mini"], ["gpt-5-6-sol", "gpt-4o", "gpt-5-5"]),
+    ],
+)
+def test_a_gpt_is_named_by_what_it_refuses_where_that_is_on_record(dialect, named, not_named):
+    for model in named:
+        assert [road.name for road in ROWS[dialect, model].roads if road.ends_in_a_name] == ["error_text"]
+        assert signs(ROWS[dialect, model], "error_text") == set(ROWS[dialect, model].siblings)
+    assert not [model for model in not_named if ROWS[dialect, model].verifiable]
+
+
+@pytest.mark.parametrize("dialect", ["moonshot", "gemini", "zhipu", "deepseek"])
 def test_where_no_vendors_text_names_a_model_none_can_be_verified(dialect):
     rows = [row for row in ROWS.values() if row.dialect == dialect]
     assert rows

@@ -10,6 +10,7 @@ import re
 from typing import Any, NamedTuple
 
 from relay_audit.assess.film_link import SHORTER_BY_S, SMALLER_THAN
+from relay_audit.bounds import percent, unseen_share
 from relay_audit.codes import finding
 from relay_audit.evidence import Evidence
 from relay_audit.finding import Finding, Severity
@@ -42,7 +43,9 @@ def assess_film_parameters(evidence: Evidence, knowledge: Knowledge) -> list[Fin
         return []
     if not differing:
         seen = tuple(dict.fromkeys(x for row in compared for x in row.exchanges))
-        return [finding("params.matches", {"n": len(compared), "of": len(compared)}, exchanges=seen)]
+        unseen = percent(unseen_share(len({row.tier for row in compared})))
+        params = {"n": len(compared), "of": len(compared), "share_bound": unseen}
+        return [finding("params.matches", params, exchanges=seen)]
     found = []
     for severity in dict.fromkeys(row.severity for row in differing):
         group = [row for row in differing if row.severity == severity]

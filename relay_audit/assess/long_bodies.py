@@ -10,7 +10,7 @@ from __future__ import annotations
 from decimal import Decimal
 from statistics import median
 
-from relay_audit.assess.token_spread import FEWER, SPREAD, Sample, ids_of, range_of
+from relay_audit.assess.token_samples import FEWER, SPREAD, Sample, ids_of, range_of
 from relay_audit.codes import finding
 from relay_audit.evidence import Evidence
 from relay_audit.exchange import Exchange, pointer, whole_number

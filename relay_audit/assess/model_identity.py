@@ -35,10 +35,11 @@ DOLLAR, YUAN = frozenset("$＄"), frozenset("¥￥")
 
 
 class Leak(NamedTuple):
-    """What a refused output limit says."""
+    """What a refusal says that gives a model away."""
 
     exchange: str
-    cap: int
+    cap: int | None
+    """The limit that it names; None where it is about something else."""
     model: str
     vendor: str
 
@@ -51,7 +52,7 @@ def assess_model_identity(evidence: Evidence, knowledge: Knowledge) -> list[Find
         *_till(evidence),
     ]
     found += _signed_by_another(found, evidence, knowledge)
-    if _planned(evidence) and not any(f.code.startswith("model.") and f.severity != "info" for f in found):
+    if _asked_for(evidence) and not any(f.code.startswith("model.") and f.severity != "info" for f in found):
         found += _matches(leaks, evidence, knowledge)
     return found
 
@@ -102,14 +103,20 @@ def readable(body: str) -> str:
     return re.sub(r"\\u([0-9a-fA-F]{4})", lambda m: chr(int(m.group(1), 16)), text)
 
 
-def _planned(evidence: Evidence) -> bool:
-    return evidence.plan is not None and 3 in evidence.plan.checks
+def _asked_for(evidence: Evidence) -> bool:
+    """Whether the question was put: also where no probe can answer it for such a line, which has to be said."""
+    return evidence.plan is not None and (3 in evidence.plan.checks or _no_probe(evidence))
+
+
+def _no_probe(evidence: Evidence) -> bool:
+    rows = evidence.plan.coverage if evidence.plan else ()
+    return any(row.check == 3 and row.reason == "no_probe_applies" for row in rows)
 
 
 def _leaks(evidence: Evidence, knowledge: Knowledge) -> list[Leak]:
-    """What the answers to oversized limits say; a generation says nothing here, a refusal under status 200 does."""
+    """What the refusals say that may give a model away; a generation says nothing here, a refusal under status 200 does."""
     found = []
-    for _, exchange in _of_case(evidence, OVERSIZE):
+    for _, exchange in _sent_for_a_name(evidence, knowledge):
         if exchange.response is None or is_generation(exchange, evidence.pack):
             continue
         text = readable(exchange.response.body)
@@ -120,6 +127,10 @@ def _leaks(evidence: Evidence, knowledge: Knowledge) -> list[Leak]:
     return found
 
 
+def _sent_for_a_name(evidence: Evidence, knowledge: Knowledge, side: Side = "relay") -> list[tuple[Step, Exchange]]:
+    return [pair for case in (OVERSIZE, *knowledge.naming_cases) for pair in _of_case(evidence, case, side)]
+
+
 def _of_case(evidence: Evidence, case: str, side: Side = "relay") -> list[tuple[Step, Exchange]]:
     steps = [s for s in evidence.plan.steps if s.case == case and s.side == side] if evidence.plan else []
     return [(step, exchange) for step in steps if (exchange := evidence.of_step(step.id)) is not None]
@@ -127,9 +138,12 @@ def _of_case(evidence: Evidence, case: str, side: Side = "relay") -> list[tuple[
 
 def _leaked(leaks: list[Leak], evidence: Evidence, knowledge: Knowledge) -> list[Finding]:
     """A name of another model is a second, independent source; a limit of another model is a sign, whether no name stands
-    beside it or the one that was asked for: names in texts are rewritten, and the number stays."""
+    beside it or the one that was asked for: names in texts are rewritten, and the number stays. What the vendor calls the
+    model in its own refusal is held against nobody."""
     asked = evidence.target.official_model
     named = [leak for leak in leaks if leak.model and relation(asked, leak.model, knowledge) == "another"]
+    own_words = _vendors_names(evidence, knowledge) if named else set()
+    named = [leak for leak in named if not any(knowledge.same_model(leak.model, name) for name in own_words)]
     if named:
         name = commonest(leak.model for leak in named)
         return [
@@ -139,17 +153,17 @@ def _leaked(leaks: list[Leak], evidence: Evidence, knowledge: Knowledge) -> list
         ]  # fmt: skip
     limit, live = _vendors_limit(evidence, knowledge)
     own = [leak for leak in leaks if not leak.model or relation(asked, leak.model, knowledge) == "same"]
-    other = [leak for leak in own if limit and leak.cap != limit]
-    if not other:
+    other = [leak for leak in own if limit and leak.cap not in (None, limit)]
+    if not other or (cap := other[0].cap) is None:
         return []
-    fits = _with_limit(other[0].cap, knowledge)
+    fits = _with_limit(cap, knowledge)
     # A limit of nobody's may be the relay's own; beside the vendor's answer to the same body it counts.
     seen = bool(fits) or live
     return [
-        finding("model.limit_mismatch", {"requested": asked, "cap": other[0].cap, "expected_cap": limit, "fits": fits},
+        finding("model.limit_mismatch", {"requested": asked, "cap": cap, "expected_cap": limit, "fits": fits},
                 exchanges=tuple(leak.exchange for leak in other), outcome="mismatch" if seen else "inconclusive",
                 severity="low" if seen else "info", evidence_level="official_doc", basis="known_list",
-                expected={"max_output": limit}, observed={"max_output": other[0].cap})
+                expected={"max_output": limit}, observed={"max_output": cap})
     ]  # fmt: skip
 
 
@@ -158,10 +172,18 @@ def _vendors_limit(evidence: Evidence, knowledge: Knowledge) -> tuple[int | None
     texts = [
         readable(e.response.body) for _, e in _of_case(evidence, OVERSIZE, "official") if e.response and e.status != 200
     ]
-    live = {read[0] for text in texts for row in knowledge.limits if (read := row.read(text)) is not None}
+    told = [read[0] for text in texts for row in knowledge.limits if (read := row.read(text)) is not None]
+    live = {cap for cap in told if cap is not None}
     if len(live) == 1:
         return live.pop(), True
     return knowledge.max_output_of(evidence.target.official_model, evidence.started_at.date()), False
+
+
+def _vendors_names(evidence: Evidence, knowledge: Knowledge) -> set[str]:
+    """What the vendor's own refusals of these bodies call the model."""
+    pairs = _sent_for_a_name(evidence, knowledge, "official")
+    texts = [readable(e.response.body) for _, e in pairs if e.response and e.status != 200]
+    return {read[1] for text in texts for row in knowledge.limits if (read := row.read(text)) and read[1]}
 
 
 def _with_limit(cap: int, knowledge: Knowledge) -> list[str]:
@@ -185,7 +207,7 @@ def _matches(leaks: list[Leak], evidence: Evidence, knowledge: Knowledge) -> lis
                     evidence_level="observed_pattern", basis="known_list", expected={"model": asked},
                     observed={"model": asked, "rules_kept": kept})
         ]  # fmt: skip
-    tried = [e.id for case in (OVERSIZE, *kept) for _, e in _of_case(evidence, case)]
+    tried = [e.id for case in (OVERSIZE, *knowledge.naming_cases, *kept) for _, e in _of_case(evidence, case)]
     params["reason"] = _why_closed(evidence, leaks, knowledge)
     return [
         finding(
@@ -195,11 +217,12 @@ def _matches(leaks: list[Leak], evidence: Evidence, knowledge: Knowledge) -> lis
 
 
 def _why_closed(evidence: Evidence, leaks: list[Leak], knowledge: Knowledge) -> str:
-    sent = _of_case(evidence, OVERSIZE)
+    sent = _sent_for_a_name(evidence, knowledge)
     if not sent:
-        return "not_sent"
-    if any(is_generation(e, evidence.pack) or tripped(step, e, evidence, knowledge) for step, e in sent):
-        return "limit_not_refused"
+        return "no_road" if _no_probe(evidence) else "not_sent"
+    for step, exchange in sent:
+        if is_generation(exchange, evidence.pack) or tripped(step, exchange, evidence, knowledge):
+            return "limit_not_refused" if step.case == OVERSIZE else "taken_instead"
     return "no_name_in_text" if leaks else "text_rewritten"
 
 

@@ -13,21 +13,18 @@ from functools import partial
 from statistics import median
 
 from relay_audit.assess.long_bodies import long_bodies
-from relay_audit.assess.token_spread import (
+from relay_audit.assess.token_samples import (
     ENOUGH,
     HIGH,
-    MIN_SIZES,
     NOISE,
     SPREAD,
     SURPLUS,
     Sample,
     counted_fewer,
     ids_of,
-    in_place_of_the_callers,
     range_of,
-    sometimes,
-    varying,
 )
+from relay_audit.assess.token_spread import MIN_SIZES, in_place_of_the_callers, sometimes, varying
 from relay_audit.bounds import percent, unseen_share
 from relay_audit.codes import finding
 from relay_audit.evidence import Evidence

@@ -6,75 +6,35 @@ some answers counted by another tokenizer, or far above the count without a patt
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from functools import partial
 from math import gcd
 from statistics import median
 
+from relay_audit.assess.token_samples import (
+    ENOUGH,
+    HIGH,
+    NOISE,
+    SLOPE_NOISE,
+    SPREAD,
+    SURPLUS,
+    TO_THE_TOKEN,
+    Sample,
+    counted_fewer,
+    ids_of,
+    range_of,
+)
+from relay_audit.assess.token_sometimes import striking_sometimes
 from relay_audit.bounds import Line, fit, percent, share_interval, unseen_share
 from relay_audit.codes import finding
 from relay_audit.finding import Basis, Finding, Severity
-from relay_audit.plan import Step
-from relay_audit.prompt_text import has_system
-from relay_audit.usage import Usage
 
-NOISE, SURPLUS, SPREAD, HIGH = 8, 50, 2, 200
-SLOPE_NOISE = 0.05
-"""A slope this near to 1, or two slopes this near to each other, are alike."""
 MIN_SIZES = 3
-ENOUGH = 3
-"""Answers that make a pattern where not all of them follow it."""
 SLIGHT = 0.02
 """A multiplier from which a few in a hundred are told from rounding, and how far scripts may differ in it."""
 LONG = 120
 """Tokens that the longest text must have for it: on short ones a few tokens are jitter."""
-TO_THE_TOKEN = 1.5
-"""Tokens by which a text may lie beside its line, and the line beside zero."""
 COARSE, MIN_ROUNDED = 10, 8
 """A step from which rounding up costs the buyer something, and texts enough to leave no chance of a common divisor."""
-FEWER = 0.08
-"""A share of the official count by which one answer must fall short to count as another tokenizer's."""
-
-
-@dataclass(frozen=True)
-class Sample:
-    """One text: what the vendor counts for it and what the relay billed for it."""
-
-    step: Step
-    exchange: str
-    official: int
-    usage: Usage
-    controls: tuple[str, ...]
-    """The exchanges on which the official number rests."""
-    user_agent: str = ""
-    """As it was sent."""
-    shape: frozenset[str] = frozenset()
-    """The parts that the answer's usage has."""
-
-    @property
-    def surplus(self) -> int:
-        return self.usage.billed_input - self.official
-
-    def factor(self, name: str) -> str:
-        if name == "system":
-            return str(has_system(self.step.body))
-        if name == "stream":
-            return str(self.step.body.get("stream") is True)
-        return self.user_agent if name == "user_agent" else str(self.step.factors.get(name, ""))
-
-
-def range_of(samples: list[Sample]) -> tuple[int, int]:
-    surpluses = [sample.surplus for sample in samples]
-    return min(surpluses), max(surpluses)
-
-
-def counted_fewer(sample: Sample) -> bool:
-    """Whether one text is billed so far below its count that another tokenizer must have counted it."""
-    return sample.surplus < -max(SPREAD, FEWER * sample.official)
-
-
-def ids_of(samples: list[Sample]) -> tuple[str, ...]:
-    return tuple(dict.fromkeys([s.exchange for s in samples] + [c for s in samples for c in s.controls]))
 
 
 def in_place_of_the_callers(samples: list[Sample]) -> list[Sample]:
@@ -128,6 +88,8 @@ def varying(samples: list[Sample], basis: Basis) -> list[Finding]:
         return [other]
     if _without_system(samples):
         return [_open(samples, basis, "system_not_counted", "system")]
+    if (seldom := striking_sometimes(samples, basis)) is not None:
+        return [seldom]
     low, high = range_of(samples)
     if max(abs(low), abs(high)) <= NOISE:
         offset, unseen = int(median(s.surplus for s in samples)), percent(unseen_share(len(samples)))

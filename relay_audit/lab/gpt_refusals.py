@@ -76,6 +76,8 @@ def _unknown(model: str, dialect: Format) -> Complaint:
 
 def _limits(body: dict[str, Any], dialect: Format, name: str) -> Complaint | None:
     model = next(row for row in GPT_MODELS.values() if name in (row.name, row.display_name))
+    if model.strict and (named := _by_name(body, dialect, name)):
+        return named
     if dialect == "openai_responses":
         limit = body.get("max_output_tokens")
         if isinstance(limit, int) and limit < FLOOR:
@@ -100,3 +102,17 @@ def _limits(body: dict[str, Any], dialect: Format, name: str) -> Complaint | Non
         text = "Unsupported parameter: 'temperature' is not supported with this model."
         return Complaint(400, text, "temperature", None)
     return None
+
+
+def _by_name(body: dict[str, Any], dialect: Format, name: str) -> Complaint | None:
+    """What a model that reasons refuses by its own name: an effort it has not, and on Chat tools together with an effort."""
+    if dialect == "openai_responses":
+        effort = (body.get("reasoning") or {}).get("effort")
+        known = "Supported values are: 'none', 'low', 'medium', 'high', 'xhigh', and 'max'."
+        text = f"Unsupported value: '{effort}' is not supported with the '{name}' model. {known}"
+        return Complaint(400, text, "reasoning.effort", "unsupported_value") if effort == "minimal" else None
+    if not body.get("tools") or body.get("reasoning_effort", "none") == "none":
+        return None
+    advice = "To use function tools, use /v1/responses or set reasoning_effort to 'none'."
+    text = f"Function tools with reasoning_effort are not supported for {name} in /v1/chat/completions. {advice}"
+    return Complaint(400, text, "reasoning_effort", None)

@@ -80,5 +80,6 @@ def _case(finding: Finding, phrases: Phrases) -> TestCase:
         case.result = [Error(texts.title, finding.code)]
     elif finding.outcome in ("inconclusive", "not_run"):
         case.result = [Skipped(texts.title, finding.outcome)]
-    case.system_out = f"{texts.claim} {' '.join(finding.exchanges)}".strip()
+    said = f"{texts.claim} {texts.means}" if finding.outcome == "match" else texts.claim
+    case.system_out = f"{said} {' '.join(finding.exchanges)}".strip()
     return case

@@ -39,6 +39,12 @@ _SIZE = re.compile(r"(\d+) characters")
 """And so a shape that has no name yet."""
 
 
+def _widest(findings: Iterable[Finding]) -> str:
+    """The largest share that one of these clean results would not have shown; empty where none says."""
+    shares = [str(f.params["share_bound"]) for f in findings if f.outcome == "match" and f.params.get("share_bound")]
+    return max(shares, key=Decimal, default="")
+
+
 @dataclass(frozen=True)
 class Texts:
     """A finding in one language."""
@@ -106,6 +112,8 @@ class Phrases:
         text = self._text(f"card.text.{card.code}{alone}", findings=self.titles(named, most=2), missing=missing)
         if missing and card.code in ("differs", "small_difference", "unclear"):
             text = self._text("card.text.also_missing", text=text + self._text("joint.sentence"), missing=missing)
+        if card.code in ("agrees", "agrees_in_part") and (share := _widest(named)):
+            text = self._text("card.text.bounded", text=text, share=share)
         return capital(text)
 
     def titles(self, findings: Iterable[Finding], more: int = 0, most: int | None = None) -> str:

@@ -156,7 +156,14 @@ def test_rows_that_come_out_match_and_one_unit_is_rounding(quotas):
     )
     named = "nothing_special" if quotas == (38, 38, 38) else "rounding"
     ratios = {"claimed": None, "published": None, "charged_ratio": "1"}
-    assert found.params == {"n": 3, "charged": "0.000228", "facts": [named], "not_judged": 0, **ratios}
+    assert found.params == {
+        "n": 3,
+        "charged": "0.000228",
+        "facts": [named],
+        "not_judged": 0,
+        "share_bound": "63.2",
+        **ratios,
+    }
     assert found.exchanges == ("X0001", "X0002", "X0003")
 
 

@@ -53,7 +53,7 @@ def test_what_agrees_with_the_claim_is_weak():
     )  # fmt: skip
     assert made.params == {
         "n": 4, "charged": "0.000152", "not_judged": 4, "facts": ["balance_agrees"], "claimed": "0.5", "published": None,
-        "charged_ratio": "0.5", "road": "counter",
+        "charged_ratio": "0.5", "road": "counter", "share_bound": "",
     }  # fmt: skip
 
 

@@ -67,7 +67,7 @@ def test_totals_that_moved_by_exactly_our_requests_are_a_match():
         "relay_word",
     )
     assert found.params == {
-        "n": 3, "charged": "0.0000684", "not_judged": 0, "facts": ["group_ratio"],
+        "n": 3, "charged": "0.0000684", "not_judged": 0, "facts": ["group_ratio"], "share_bound": "63.2",
         "claimed": "0.3", "published": "0.3", "charged_ratio": "0.3",
     }  # fmt: skip
     assert found.exchanges == ("X0081", "X0001", "X0002", "X0003")
@@ -408,7 +408,7 @@ def test_rows_at_one_multiple_of_the_list_match_and_say_which():
     )  # fmt: skip
     assert found.params == {
         "n": 3, "charged": "0.00011514", "not_judged": 0, "facts": ["group_ratio"], "claimed": "0.5", "published": None,
-        "charged_ratio": "0.505",
+        "charged_ratio": "0.505", "share_bound": "63.2",
     }  # fmt: skip
     assert found.exchanges == ("X0001", "X0002", "X0003")
 

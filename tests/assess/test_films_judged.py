@@ -232,10 +232,14 @@ def clamped(severity: str, cases: list[str], n: int, of: int, told: dict[str, st
 
 def test_what_was_ordered_came():
     assert compared(reading(), body=RATIO) == [
-        {"code": "params.matches", "outcome": "match", "severity": "info", "params": {"n": 3, "of": 3}, "exchanges": FETCHED}
+        {"code": "params.matches", "outcome": "match", "severity": "info", "params": {"n": 3, "of": 3, "share_bound": "95"},
+         "exchanges": FETCHED}
     ]  # fmt: skip
     two = compared(reading(), reading("other", 13), names=("film", "other"))
-    assert (two[0]["params"], two[0]["exchanges"]) == ({"n": 4, "of": 4}, ("X0001", "X0003", "X0011", "X0013"))
+    assert (two[0]["params"], two[0]["exchanges"]) == (
+        {"n": 4, "of": 4, "share_bound": "95"},
+        ("X0001", "X0003", "X0011", "X0013"),
+    )
 
 
 @pytest.mark.parametrize(
@@ -294,7 +298,7 @@ def test_one_case_of_two_films_is_named_once():
 @pytest.mark.parametrize("media", [reading("elsewhere"), reading("before"), reading(file=None)])
 def test_of_what_was_not_ordered_or_did_not_come_nothing_is_said(media):
     assert compared(media) == []
-    assert compared(media, reading())[0]["params"] == {"n": 2, "of": 2}
+    assert compared(media, reading())[0]["params"] == {"n": 2, "of": 2, "share_bound": "95"}
     assert assess_film_parameters(run(reading()).model_copy(update={"plan": None}), KNOWLEDGE) == []
 
 

@@ -143,7 +143,7 @@ def test_a_spread_of_three_is_no_constant_surplus():
         (1.5, 1.5, 400, "tokens.proportional_surplus", {"n": 12, "slope": "1.50", "offset": 400, "percent": "50"}),
         (1.3, 1.1, 0, "tokens.tokenizer_differs", {"n": 12, "slopes": {"ascii": "1.30", "cjk": "1.10"}}),
         (0.7, 0.9, 0, "tokens.tokenizer_differs", {"n": 12, "slopes": {"ascii": "0.70", "cjk": "0.90"}}),
-        (0.7, 0.7, 0, "tokens.deficit", {"n": 12, "offset": -27}),
+        (0.7, 0.7, 0, "tokens.deficit", {"n": 12, "offset": -27, "share_bound": "22.1"}),
     ],
 )
 def test_slopes_of_two_scripts(ascii_, cjk, offset, code, params):

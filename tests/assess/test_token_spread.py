@@ -6,7 +6,8 @@ from typing import Any
 
 import pytest
 
-from relay_audit.assess.token_spread import COARSE, MIN_ROUNDED, Sample, in_place_of_the_callers, varying
+from relay_audit.assess.token_samples import Sample
+from relay_audit.assess.token_spread import COARSE, MIN_ROUNDED, in_place_of_the_callers, varying
 from relay_audit.usage import Usage
 from tests.assess.evidence_builders import said, step_named
 
@@ -211,7 +212,7 @@ def test_a_system_prompt_that_is_not_billed_is_no_other_tokenizer_and_one_on_bot
         (scaled(1.06, 1.06, 40, LONG), "tokens.proportional_surplus", {"slope": "1.06", "offset": 40, "percent": "6"}),
         (scaled(1.5, 1.3, 0, LONG), "tokens.tokenizer_differs", {"slopes": {"ascii": "1.50", "cjk": "1.30"}}),
         (scaled(1.3, 1.5, 0, LONG), "tokens.tokenizer_differs", {"slopes": {"ascii": "1.30", "cjk": "1.50"}}),
-        (scaled(0.8, 0.8, 0, LONG), "tokens.deficit", {"offset": -200}),
+        (scaled(0.8, 0.8, 0, LONG), "tokens.deficit", {"offset": -200, "share_bound": "39.3"}),
     ],
 )
 def test_lines_of_two_scripts(samples, code, params):
