@@ -10,6 +10,7 @@ import asyncio
 import datetime as dt
 import random
 from dataclasses import dataclass, replace
+from fractions import Fraction
 from typing import NamedTuple, get_args
 
 from relay_audit.books import SiteFacts
@@ -187,6 +188,10 @@ def _listed(models: list[Exchange], model: str, pack: Pack) -> bool | None:
     return any(isinstance(name, str) and name.removeprefix("models/") == model for name in names)
 
 
+UNCOUNTED = Fraction(1, 4)
+"""Controls that may fail for the moment: a vendor's limit per minute, or an incident that passes."""
+
+
 class _Counted(NamedTuple):
     """Official counts by relay step, of one plan, and why there are none (empty when there are)."""
 
@@ -281,7 +286,8 @@ def plan_by(question: Question, history: History, knowing: Knowing, seed: int) -
 
 async def _count_all(recorder: Recorder, sides: Sides, plan: Plan) -> _Counted:
     """The official count of every body that will be charged: one alone, since it says whether the rest can be asked, then
-    the rest at once. The first failure of a control ends it with its reason; what only the quote needs may stay uncounted."""
+    the rest at once. Where more than `UNCOUNTED` of the controls fail the counter is given up, with the first one's reason:
+    a text without its control is set aside when it is judged, and what only the quote needs may stay uncounted."""
     pack = recorder.history.pack
     controls = [step for step in plan.steps if step.counts and step.when == "before"]
     steps = [*controls, *quote_counts(plan, pack)]
@@ -290,9 +296,10 @@ async def _count_all(recorder: Recorder, sides: Sides, plan: Plan) -> _Counted:
     if all(counted(exchange, pack) is not None for exchange in asked) and recorder.catch_up().wish != "cancelled":
         asked += await ask_officials(recorder, sides, named[1:])
     numbers = [counted(exchange, pack) for exchange in asked]
-    for exchange, number in zip(asked, numbers[: len(controls)], strict=False):
-        if number is None:
-            return _Counted(plan.digest, {}, official_fault(exchange))
+    told = list(zip(asked, numbers[: len(controls)], strict=False))
+    faults = [official_fault(exchange) for exchange, number in told if number is None]
+    if faults and (len(faults) > UNCOUNTED * len(controls) or len(told) < len(controls)):
+        return _Counted(plan.digest, {}, faults[0])
     known = {step.counts: n for step, n in zip(steps, numbers, strict=False) if n is not None}
     mirrored = {s.id: known[s.mirrors] for s in plan.chargeable("official") if s.mirrors in known}
     return _Counted(plan.digest, known | mirrored, "")

@@ -19,6 +19,7 @@ FREE_ATTEMPTS = 3
 OFFICIAL_AT_ONCE = 6
 """Free questions in flight at the vendor: its limit is per minute, and a buyer's other work goes on. Each has a connection
 of its own, and a small server or proxy has room for six that it has not accepted yet; the seventh waits a whole second."""
+LONGEST_WAIT_S = 5
 PASSING = (408, 425, 429, 500, 502, 503, 504, 529)
 
 Notify = Callable[[str, dict[str, object]], None]
@@ -48,8 +49,14 @@ async def ask_free(
         lost = exchange.failure.startswith("timeout") or (once and exchange.delivery == "unconfirmed")
         if not passing or lost or attempt == FREE_ATTEMPTS:
             return exchange
-        await sides.clock.sleep(0.5 * attempt)
+        await sides.clock.sleep(max(0.5 * attempt, _asked_to_wait(exchange)))
     raise AssertionError("unreachable")  # pragma: no cover
+
+
+def _asked_to_wait(exchange: Exchange) -> float:
+    """Seconds that the answer asks for, where they are few; a limit of minutes is not waited out."""
+    told = (exchange.response.header("retry-after") if exchange.response else None) or ""
+    return float(told) if told.isascii() and told.isdigit() and int(told) <= LONGEST_WAIT_S else 0.0
 
 
 async def ask_official(recorder: Recorder, sides: Sides, step: Step, name: str) -> Exchange:

@@ -168,6 +168,37 @@ def test_an_official_side_that_does_not_count_lowers_the_basis_and_nothing_else(
     assert {step.request for step in history.plan.chargeable()} >= {"published"}
 
 
+@pytest.mark.parametrize(("every", "counts"), [(8, True), (2, False)])
+def test_a_few_counts_that_fail_for_the_moment_cost_their_texts_and_not_the_counter(tmp_path, every, counts):
+    """A vendor's limit per minute, and an incident."""
+    texts: list[object] = []
+
+    def replace(seen, before):
+        if seen.path != COUNT:
+            return None
+        texts.extend([seen.body] if seen.body not in texts else [])
+        return json_answer({}, 503) if texts.index(seen.body) % every == every - 1 else None
+
+    history = planned(tmp_path, replace=replace).history
+    assert (history.facts.no_counter_reason, history.plan.counter) == ("" if counts else "official_unreachable", counts)
+    assert history.status == "awaiting_approval"
+
+
+@pytest.mark.parametrize(("told", "waited"), [("3", 3.0), ("1200", 0.5), ("soon", 0.5), (None, 0.5)])
+def test_a_vendor_that_asks_for_seconds_gets_them(tmp_path, told, waited):
+    headers = {} if told is None else {"retry-after": told}
+    refusal = httpx.Response(429, json={}, headers=headers)
+    stage = staged("honest", tmp_path, audit=QUICK, replace=at(COUNT, refusal, refusal, refusal))
+    slept: list[float] = []
+
+    async def sleep(seconds: float) -> None:
+        slept.append(seconds)
+
+    stage.connections.sides.clock.sleep = sleep
+    stage.plan()
+    assert slept[0] == waited
+
+
 def test_without_an_official_key_that_is_the_reason(tmp_path):
     history = planned(tmp_path, official=False).history
     assert (history.facts.no_counter_reason, history.plan.counter) == ("no_official_key", False)

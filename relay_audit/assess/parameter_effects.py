@@ -54,7 +54,9 @@ def output_bound(step: Step, exchange: Exchange, pack: Pack, reads: Mapping[str,
         return "not_honoured" if _room(lines, exchange, pack) > limit + SLACK else "unclear"
     if reads and not _as_read(exchange, reads):
         return "unclear"
-    return "clamped" if reads and usage.output < limit - SHORT else "same"
+    if reads and usage.output < limit - SHORT:  # fewer than the text itself takes: a usage that counts nothing
+        return "clamped" if usage.output >= _room(lines, exchange, pack) // 2 else "unclear"
+    return "same"
 
 
 def _room(lines: list[str], exchange: Exchange, pack: Pack) -> int:

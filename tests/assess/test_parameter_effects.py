@@ -116,6 +116,9 @@ def test_a_limit_bounds_what_is_written(lines, output, says):
         ("max_tokens", 48, "same"),
         ("max_tokens", 40, "same"),
         ("max_tokens", 39, "clamped"),
+        ("max_tokens", 15, "clamped"),
+        ("max_tokens", 14, "unclear"),  # fewer than there are lines: it counts another answer, or none
+        ("max_tokens", 0, "unclear"),
         ("end_turn", 39, "unclear"),
         ("end_turn", 48, "unclear"),
     ],
