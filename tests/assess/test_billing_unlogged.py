@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from relay_audit.assess.billing_unlogged import fell_without_rows
-from relay_audit.books import BalanceReading, ForeignRows, LogReading, PriceReading
+from relay_audit.books import USAGE_PAGES, BalanceReading, ForeignRows, LogReading, PriceReading
 from relay_audit.evidence import Evidence
 from relay_audit.exchange import Exchange
 from relay_audit.finding import Finding
@@ -95,6 +95,7 @@ def test_exactly_five_per_cent_and_rounding_are_not_above():
         (((0, 0), (30, 8 * PAID)), {}, WEAK),
         (((0, 0), (1.5, 61), (30, 243)), {}, WEAK),  # below 1.6 times: a ratio of the user's own
         (((0, 0), (1.5, 61), (30, 244)), {}, SURE),
+        (TWICE, {"adapters": (USAGE_PAGES,) * 3}, WEAK),  # a page that alone accuses nobody
         (TWICE, {"group": ""}, WEAK),
         (TWICE, {"group": "unheard_of"}, WEAK),
     ],

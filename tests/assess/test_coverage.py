@@ -162,6 +162,10 @@ def test_a_check_2_without_the_vendors_counter_says_why():
     target = evidence.target.model_copy(update={"no_counter_reason": "no_official_key"})
     rows = states(evidence.model_copy(update={"target": target}), made("tokens.match"), made("channel.matches"))
     assert (rows[1], rows[2]) == (("run", ""), ("run", "no_official_key"))
+    for basis in ("live_official", "declared_official"):
+        beside = made("tokens.match").model_copy(update={"basis": basis})
+        told = states(evidence.model_copy(update={"target": target}), beside)
+        assert told[2] == ("run", ""), "the vendor was asked all the same"
 
 
 def test_an_open_count_without_a_reason_is_no_information_all_the_same():

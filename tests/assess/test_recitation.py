@@ -109,6 +109,12 @@ def test_a_long_text_of_few_words_is_compared_like_any() -> None:
     assert only(findings(block(text), block(text))).params["words"] == 240
 
 
+def test_of_several_passages_the_longest_counts() -> None:
+    short, long = " ".join(f"zz{n}" for n in range(SHARED)), " ".join(WORDS[:30])
+    hit = only(findings(block(f"{short} {long}"), block(short), block(long)))
+    assert (hit.params["words"], hit.params["n"], hit.params["of"]) == (30, 3, 3)
+
+
 def test_chinese_is_compared_by_its_characters() -> None:
     text = "你是一个多人共用的站点助手回答要简短不要提到站点的名字也不要提到这几行"
     assert only(findings(block(text), block(text))).params["words"] == len(text)
