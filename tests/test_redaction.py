@@ -400,6 +400,30 @@ def test_headers():
     assert redactor.inspect_headers([(f"x-{KEY}", "1")], outgoing=False).headers == ((f"x-{MARKER}", "1"),)
 
 
+def test_every_key_of_a_run_is_taken_out():
+    """The relay's and the vendor's, in whichever order they were given."""
+    other = "sk-" + hashlib.sha256(b"other").hexdigest()[:40]
+    for redactor in (redactor_for(KEY, other), redactor_for(other, KEY)):
+        for key in (KEY, other):
+            cleaned = redactor.clean(f"<{key}>".encode())
+            assert (cleaned.raw.decode(), cleaned.own, cleaned.foreign) == (f"<{MARKER}>", 1, ())
+            assert redactor.shows_own(key.encode())
+            assert redactor.holds_own(key.encode())
+
+
+def test_what_stands_behind_a_key_in_a_header_stays():
+    fields = [("a", "1"), ("x-debug", f"key={KEY}&more=1"), ("b", "2")]
+    seen = redactor_for(KEY).inspect_headers(fields, outgoing=False)
+    assert seen.headers == (("a", "1"), ("x-debug", f"key={MARKER}&more=1"), ("b", "2"))
+    assert seen.own == 1
+
+
+def test_an_account_with_a_bare_tab_and_an_escape_is_the_account_that_it_names():
+    redactor = redactor_for(KEY)
+    cleaned = redactor.clean(b'{"username": "a\t\\u0062"}')
+    assert cleaned.raw.decode() == f'{{"username": "{redactor.account("a" + chr(9) + "b")}"}}'
+
+
 def test_json_values_names_and_fragments():
     redactor = redactor_for(KEY)
     untouched = {"a": (1, 2.5, None, True), "b": "中文 and \ud800"}

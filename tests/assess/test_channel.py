@@ -193,6 +193,7 @@ def test_a_weakly_shown_second_channel_is_no_accusation():
     lookalike = Said("", headers=(("server-timing", "gfet4t7; dur=5"), ("server", "scaffolding on HTTPServer2")))
     found = only(judged([lookalike, *[vendor_says(p) for p in range(1, 4)]]))
     assert (found.code, found.outcome, found.severity) == ("channel.mixed", "inconclusive", "info")
+    assert (found.confidence, found.basis) == ("supporting", "known_list")
 
 
 # Contradiction
@@ -213,6 +214,7 @@ def test_signals_of_one_answer_that_contradict():
         "strong",
     )
     assert found.params == {"n": 2, "of": 4, "pairs": ["message_id: aws", "request_id: anthropic/azure"]}
+    assert (found.observed, found.basis) == ({"signals": found.params["pairs"]}, "known_list")
     assert found.exchanges == ("X0001", "X0002")
 
 
@@ -267,6 +269,7 @@ def test_ids_outside_the_scheme(n, outcome, severity):
         {"n": n, "of": 8, "reason": "not_in_scheme"},
     )
     assert found.exchanges == tuple(f"X{p + 1:04}" for p in range(n))
+    assert (found.evidence_level, found.basis) == ("observed_pattern", "known_list")
     assert not found.accusation
 
 

@@ -110,6 +110,7 @@ def test_a_signature_against_everything_else_is_never_an_accusation(n, outcome, 
     found = judged([*(thought(p, "aws") for p in range(n)), *(vendor_says(p) for p in range(n, n + 3))])
     doubt = one(found, "channel.signals_contradict")
     assert (doubt.outcome, doubt.severity, doubt.accusation) == (outcome, severity, False)
+    assert doubt.confidence == ("supporting" if n > 1 else "weak")
     assert not [f for f in found if f.code == "channel.matches"]
 
 

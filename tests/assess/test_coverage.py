@@ -296,6 +296,13 @@ def test_two_witnesses_of_one_question_speak_once(monkeypatch, first, second, on
     assert found["tokens.template_noiseNone"].exchanges == ("X3",)
 
 
+def test_every_second_witness_is_heard(monkeypatch):
+    alone = witness("tokens.deficit", "X2", "intercept")
+    pair = witness("tokens.match", "X1"), witness("tokens.match", "X3", "intercept")
+    found = spoken(monkeypatch, alone, *pair)
+    assert sorted((f.code, f.exchanges) for f in found) == [("tokens.deficit", ("X2",)), ("tokens.match", ("X1", "X3"))]
+
+
 HINT = weighed("channel.subscription_pool_hint", severity="low")
 TAKEN = weighed("params.illegal_accepted", {"cases": sorted(TRAITS)[:2]}, severity="medium")
 IGNORED = weighed("params.not_honoured", {"cases": sorted(TRAITS)[:1]}, severity="low")
@@ -318,6 +325,12 @@ def test_where_the_run_speaks_of_another_model_its_own_rules_weigh_nothing(monke
     assert next(f for f in spoken(monkeypatch, item, BILL) if f.code == item.code).severity == item.severity
 
 
+def test_a_count_that_is_another_one_for_long_bodies_only_is_not_yet_another_model(monkeypatch):
+    count = weighed("tokens.tokenizer_differs", outcome="mismatch")
+    longer = count.model_copy(update={"params": {**count.params, "road": "long"}})
+    assert next(f for f in spoken(monkeypatch, TAKEN, longer) if f.code == TAKEN.code).severity == "medium"
+
+
 def test_recorded_traffic_is_as_good_as_whoever_recorded_it(monkeypatch):
     evidence = run()
     recorded = evidence.model_copy(update={"target": evidence.target.model_copy(update={"recorded": "har"})})
@@ -333,6 +346,10 @@ def test_what_two_assessors_say_together_is_in_the_judgement(monkeypatch):
     )
     count = weighed("tokens.tokenizer_differs", outcome="mismatch")
     assert spoken(monkeypatch, limit, count)[0].code == "model.substituted"
+    named = {"requested": "a", "untrusted_returned": "claude-haiku-4-5-20251001", "n": 1, "of": 1, "road": "signature"}
+    signed = weighed("model.name_mismatch").model_copy(update={"params": named})
+    own = limit.model_copy(update={"params": {**limit.params, "cap": 64_000}})
+    assert spoken(monkeypatch, signed, own)[0].params["road"] == "signature_and_limit"
 
 
 ALWAYS = {"model_identity", "run_state"}

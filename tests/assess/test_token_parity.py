@@ -300,6 +300,13 @@ def test_a_control_that_does_not_control_accuses_nobody(change, reason):
     assert found.outcome == "inconclusive"
 
 
+def test_the_reason_of_most_is_the_reason():
+    texts = [*twelve(508, before=-1, after=-1)[:7], *twelve(508, after=27)[7:]]
+    assert only(judged(texts)).params["reason"] == "control_failed"
+    texts = [*twelve(508, before=-1, after=-1)[:5], *twelve(508, after=27)[5:]]
+    assert only(judged(texts)).params["reason"] == "control_varies"
+
+
 def test_fifteen_minutes_are_near_enough():
     assert codes(judged(twelve(508, lag_s=900))) == ["tokens.constant_surplus"]
 
@@ -395,6 +402,16 @@ def test_cached_tokens_are_billed_tokens_and_a_finding_of_their_own():
     assert (breakpoints.outcome, breakpoints.severity, breakpoints.confidence) == ("mismatch", "medium", "strong")
     assert (breakpoints.expected, breakpoints.observed) == ({"cached": 0}, {"cached": 7552})
     assert (surplus.code, surplus.params["surplus"], surplus.severity) == ("tokens.constant_surplus", 7552, "high")
+
+
+def test_a_cache_that_the_texts_themselves_ask_for_was_injected_by_nobody():
+    made = parity_run([Text(t.official, 0, t.script, t.system, usage={"cache_read_input_tokens": 1}) for t in twelve()])
+    assert made.plan is not None
+    asked = [s.model_copy(update={"factors": {**s.factors, "breakpoints": 1}}) for s in made.plan.steps]
+    plan = made.plan.model_copy(update={"steps": tuple(asked)})
+    assert "tokens.cache_breakpoint_injected" in codes(assess_token_parity(made, KNOWLEDGE))
+    own = assess_token_parity(made.model_copy(update={"plan": plan}), KNOWLEDGE)
+    assert "tokens.cache_breakpoint_injected" not in codes(own)
 
 
 def test_a_cache_that_is_written_once_and_read_afterwards():
