@@ -37,7 +37,8 @@ class Usage(Frozen):
 
 
 def read_usage(exchange: Exchange, pack: Pack) -> Usage | None:
-    """The usage of a 200 answer that arrived whole, or None where it has none that can be trusted as a number."""
+    """The usage of a 200 answer that arrived whole, or None where it has none that can be trusted as a number, or only
+    zeros."""
     if exchange.status != 200 or exchange.response is None or exchange.response.cut:
         return None
     answer = exchange.answer()
@@ -52,6 +53,8 @@ def read_usage(exchange: Exchange, pack: Pack) -> Usage | None:
     hour = _optional(answer, pointers.cache_creation_1h)
     if read is None or written is None or hour is None:
         return None
+    if not any((counted, read, written, hour, output)):
+        return None  # no prompt takes nothing: a program in between that was told no usage filled in the form
     inside = read + max(written, hour) if pointers.input_includes_cache else 0
     return Usage(
         input=max(counted - inside, 0),

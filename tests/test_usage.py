@@ -17,7 +17,10 @@ def told(usage: object, *, status: int = 200, cut: bool = False):
     ("usage", "read"),
     [
         ({"input_tokens": 18, "output_tokens": 4}, Usage(input=18, output=4)),
-        ({"input_tokens": 0, "output_tokens": 0}, Usage(input=0)),
+        ({"input_tokens": 0, "output_tokens": 1}, Usage(input=0, output=1)),
+        ({"input_tokens": 0, "output_tokens": 0, "cache_read_input_tokens": 9}, Usage(input=0, cache_read=9)),
+        ({"input_tokens": 0, "output_tokens": 0}, None),  # no prompt takes nothing: a form that nobody filled in
+        ({"input_tokens": 0, "output_tokens": 0, "cache_creation_input_tokens": 0}, None),
         ({"input_tokens": 18.0, "output_tokens": 4}, Usage(input=18, output=4)),
         ({"input_tokens": 1, "output_tokens": 2, "cache_read_input_tokens": 7}, Usage(input=1, output=2, cache_read=7)),
         (
