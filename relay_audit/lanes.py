@@ -37,7 +37,15 @@ class Lanes:
     def ended(self, step: Step) -> bool:
         """Whether a refusal will not be sent any more."""
         ended = self.recorder.history.ended_lanes
-        return step.refusal and (ALL in ended or step.lane in ended)
+        return step.refusal and (ALL in ended or step.lane in ended or self._was_taken(step))
+
+    def _was_taken(self, step: Step) -> bool:
+        """Whether this case was answered or charged before: it is not for nothing any more, and asked no more."""
+        history = self.recorder.history
+        alike = {s.id for s in history.plan.steps if s.case and s.case == step.case} if history.plan else set()
+        sent = [e for e in history.sent() if e.step in alike]
+        entries = [entry for e in sent if (entry := history.ledger.entry(e.id)) is not None]
+        return any(map(was_answered, sent)) or any(entry.amount > 0 for entry in entries if entry.state == "settled")
 
     def too_dear(self, step: Step, multiple: Decimal) -> bool:
         """Whether a refusal is left unsent only because this relay takes more than its answers say; then that is said."""

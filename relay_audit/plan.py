@@ -182,14 +182,14 @@ def _steps(probe: Probe, question: Question, pack: Pack, wording: Wording) -> li
     for request in probe.requests:
         if request.cases:
             steps += [
-                _case_step(probe, request, case, question, pack, wording)
-                for case in request.cases
+                _case_step(probe, request, case, question, pack, wording, turn)
+                for turn, case in itertools.product(range(request.repeat), request.cases)
                 if _sendable(case, question, pack)
             ]
             continue
         for factors in combinations(request):
             for turn in range(request.repeat):
-                tail = [str(v) for v in factors.values()] + ([str(turn + 1)] if request.repeat > 1 else [])
+                tail = [*map(str, factors.values()), *([str(turn + 1)] * (request.repeat > 1))]
                 name = ".".join([probe.id.replace("/", "."), request.id, *tail])
                 body = wording.fill(request.body, values_of(question, factors), name)
                 steps.append(_step(probe, request, name, body, pack, factors, question.model))
@@ -228,10 +228,10 @@ def path_for(path: str, model: str) -> str:  # the name stays one segment
 
 
 def _case_step(
-    probe: Probe, request: RequestSpec, case: Case, question: Question, pack: Pack, wording: Wording
+    probe: Probe, request: RequestSpec, case: Case, question: Question, pack: Pack, wording: Wording, turn: int
 ) -> Step:
-    """The base body with one deviation."""
-    name = ".".join([probe.id.replace("/", "."), request.id, case.id])
+    """The base body with one deviation; `turn` counts its sendings from 0."""
+    name = ".".join([probe.id.replace("/", "."), request.id, case.id, *([str(turn + 1)] * (request.repeat > 1))])
     plain = {key: value for key, value in request.body.items() if key not in case.drop}
     body = wording.fill(plain | case.set, values_of(question, {}), name)
     step = _step(probe, request, name, body, pack, {}, question.model)

@@ -122,7 +122,7 @@ class RequestSpec(Frozen):
     """Chosen combinations instead of all of them: one row of levels per sending, in the order in which they are sent."""
     user_agent: str = "library"
     """A name of `USER_AGENTS`, or a factor whose levels are such names."""
-    repeat: int = Field(default=1, ge=1, le=8)
+    repeat: int = Field(default=1, ge=1, le=12)
     counted: bool = False
     """The official count endpoint is asked for this very body (system, tools and thinking included)."""
     mirrored: bool = False
@@ -140,8 +140,8 @@ class RequestSpec(Frozen):
     def _names_are_known(self) -> RequestSpec:
         known = {*VALUES, *(f"${factor}" for factor in (*self.matrix, *self.factors))}
         self._design_is_even()
-        if self.cases and (self.matrix or self.design or self.repeat > 1):
-            raise ValueError("cases stand alone: no matrix and no repeat beside them")
+        if self.cases and (self.matrix or self.design):
+            raise ValueError("cases stand alone: no matrix and no design beside them")
         if len({case.id for case in self.cases}) != len(self.cases):
             raise ValueError("two cases of one request share an id")
         for text in _references([self.body, *(case.set for case in self.cases)]):

@@ -120,7 +120,10 @@ def test_every_probe_of_the_dialect_is_sent_to_both_sides(today: Audited) -> Non
     wanted = {p.id for p in offered if "thorough" in p.applies.profiles}
     without_key = {p.id for p in LIBRARY.packs.probes if p.applies.counter == "absent"}
     assert wanted - without_key <= {step.probe for step in plan.steps if step.side == "relay"}
-    assert {s.mirrors for s in plan.steps if s.mirrors} >= {s.id for s in plan.steps if s.side == "relay" and s.case}
+    paired = {p.id for p in LIBRARY.packs.probes if p.paired}
+    cases = {s.id for s in plan.steps if s.side == "relay" and s.case and s.probe in paired}
+    assert cases
+    assert {s.mirrors for s in plan.steps if s.mirrors} >= cases
 
 
 def test_what_was_seen_is_dated_and_loads(today: Audited) -> None:

@@ -89,6 +89,21 @@ def test_over_http_with_more_seeds(name: str, tmp_path: Path) -> None:
 
 
 @pytest.mark.seeds
+@pytest.mark.parametrize(
+    ("name", "checks", "code"),
+    [
+        ("multiplied_one_in_4", [1, 2], "tokens.proportional_surplus"),
+        ("older_tokenizer_one_in_4", [1, 2], "tokens.tokenizer_differs"),
+        ("swapped_one_in_4_asked_often", [1, 3], "model.substituted"),
+    ],
+)
+def test_what_strikes_one_answer_in_four_is_caught(name: str, checks: list[int], code: str, tmp_path: Path) -> None:
+    """In at least 95 % of seeds, under its own code."""
+    seen = [in_process(name, seed, tmp_path / str(seed), **seen_by(name, checks=checks)).codes for seed in range(40)]
+    assert sum(code in codes for codes in seen) >= 38
+
+
+@pytest.mark.seeds
 def test_an_intermittent_prompt_is_caught(tmp_path: Path) -> None:
     """A quarter of the calls carries the hidden prompt: caught in at least 95 % of seeds, and never misnamed."""
     seen = [in_process("hidden_sometimes", seed, tmp_path / str(seed), checks=ENGINE).codes for seed in range(100)]

@@ -39,8 +39,8 @@ def assess_parameter_parity(evidence: Evidence, knowledge: Knowledge) -> list[Fi
         return []
     scene = Scene.of(evidence, knowledge)
     # What is sent for a name alone is held against nobody: software that asks in the vendor's newer format is answered.
-    compared_here = [s for s in evidence.plan.steps if s.case and s.case not in knowledge.naming_cases]
-    steps = [step for step in compared_here if step.side == "relay"]
+    steps = [s for s in evidence.plan.steps if s.side == "relay" and s.case and s.case not in knowledge.naming_cases]
+    steps = list({step.case: step for step in reversed(steps)}.values())[::-1]  # once each: more are sent for names
     results = [result for step in steps if (result := compare(step, scene)) is not None]
     compared = [result for result in results if result.outcome != "unclear"]
     differing = [*_differences(compared, scene), *_unusable(compared)]

@@ -78,6 +78,8 @@ _OWN = (
     _own("fault", "swapped_sibling", "a cheaper sibling with the same tokenizer", "换成同一分词器的便宜型号",
          Knobs(claims="openai", template_offset=0, serves="gpt-6-luna"), "model.substituted",
          notes="only a refusal by the model's own name tells"),
+    _own("fault", "swapped_one_in_4", "one answer in four from a cheaper sibling", "四次里有一次换成便宜型号",
+         Knobs(claims="openai", template_offset=0, serves="gpt-6-luna", strikes="one_in_4"), "model.substituted"),
     _own("fault", "swapped_sibling_in_chinese", "the same, refusals in a Chinese wrapper", "同上，报错包成中文",
          Knobs(claims="openai", template_offset=0, serves="gpt-6-luna", rewrites_errors=True), "model.substituted"),
     _own("fault", "temperature_dropped", "the temperature is taken out", "温度被拿掉",

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from decimal import Decimal
+
 from relay_audit.lab.knobs import Knobs
 from relay_audit.lab.scenario import row
 
@@ -70,6 +72,15 @@ EVADERS = (
     row("fault", "swapped_one_in_4", "one answer in four from a cheaper sibling", "四次里有一次换成便宜型号",
         Knobs(template_offset=0, serves="claude-haiku-5-5", strikes="one_in_4"), may="model.substituted model.name_mismatch",
         notes="the same tokenizer: found, or a match that says what it would not have seen"),
+    row("fault", "swapped_one_in_4_asked_often", "the same of a dearer model, asked for its name often",
+        "贵一档的型号也这样换，多问几次型号",
+        Knobs(template_offset=0, serves="claude-sonnet-5-5", strikes="one_in_4"), "model.substituted", profile="thorough",
+        model="claude-opus-5-5", may="model.name_mismatch",
+        notes="the thorough profile meets it in refusals that name the model"),
+    row("fault", "multiplied_one_in_4", "one answer in four billed 1.3 times", "四次里有一次输入乘 1.3",
+        Knobs(template_offset=0, usage_factor=Decimal("1.3"), strikes="one_in_4"), "tokens.proportional_surplus", no_key=None),
+    row("fault", "older_tokenizer_one_in_4", "one answer in four from an older model", "四次里有一次是旧型号",
+        Knobs(template_offset=0, generation="claude-4-5", strikes="one_in_4"), "tokens.tokenizer_differs", no_key=None),
     row("fault", "older_tokenizer_one_in_10", "one answer in ten from an older model", "十次里有一次是旧型号",
         Knobs(template_offset=0, generation="claude-4-5", strikes="one_in_10"), "", no_key="",
         may="tokens.tokenizer_differs tokens.intermittent_surplus tokens.variable_surplus", notes="found or bounded"),

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import random
 from dataclasses import dataclass
+from decimal import Decimal
 from typing import Any
 
 from relay_audit.lab.evasion import Blocks, Mood
@@ -54,7 +55,7 @@ class Turns:
             recites=knobs.recites,
             cached=knobs.hidden_cached,
             cache_is_new=new,
-            factor=knobs.usage_factor,
+            factor=knobs.usage_factor if strikes else Decimal(1),
             output_factor=knobs.output_factor,
             empty=knobs.empty_text,
             geo=knobs.geo,

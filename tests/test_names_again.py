@@ -1,0 +1,49 @@
+"""Refusals that name the model are asked for several times where they are for nothing, and not where they are not."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from relay_audit.lab import Dialect
+from tests.audits import Audited, in_process
+
+AGAIN = 10
+
+
+def named(audited: Audited) -> int:
+    """How many requests of this run went to the relay for a name in their refusal."""
+    assert audited.judgement is not None
+    evidence = audited.judgement.evidence
+    assert evidence.plan is not None
+    cases = {"max_tokens_above_limit", *audited.judgement.knowledge.naming_cases}
+    asked = [s for s in evidence.plan.steps if s.side == "relay" and s.case in cases]
+    return sum(evidence.of_step(step.id) is not None for step in asked)
+
+
+@pytest.mark.parametrize(
+    ("scenario", "sent"),
+    [
+        ("honest", 1 + AGAIN),
+        pytest.param("limit_ignored", 1, id="the_first_was_answered", marks=pytest.mark.deep),
+        pytest.param("errors_charged", 1, id="the_first_was_charged", marks=pytest.mark.deep),
+    ],
+)
+def test_a_claude_is_asked_for_its_name_as_often_as_it_is_free(scenario: str, sent: int, tmp_path: Path) -> None:
+    audited = in_process(scenario, 5, tmp_path, official=False, profile="thorough", checks=[3])
+    assert named(audited) == sent
+    if scenario == "honest":
+        assert audited.finding("model.matches").params["share_bound"] == "20.6", "thirteen answers, two of them signed"
+
+
+@pytest.mark.parametrize("dialect", ["openai_chat", "openai_responses"])
+def test_a_gpt_too_and_a_quarter_of_another_model_is_met(dialect: Dialect, tmp_path: Path) -> None:
+    audited = in_process("swapped_one_in_4", 5, tmp_path, official=False, dialect=dialect, checks=[3])
+    assert named(audited) == 1 + AGAIN
+    assert 2 <= audited.finding("model.substituted").params["n"] <= 4
+
+
+@pytest.mark.parametrize("profile", ["quick", "standard"])
+def test_where_the_room_for_it_would_be_dear_it_is_asked_once(profile: str, tmp_path: Path) -> None:
+    assert named(in_process("honest", 5, tmp_path, official=False, profile=profile, checks=[3])) == 1
