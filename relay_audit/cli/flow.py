@@ -189,6 +189,7 @@ def approval_needed(
         "then": f"relay-audit resume {run}",
         "ask_user": screens.ask_user(recorder.history.evidence()),
         "reveals": screens.reveals(recorder.history.evidence()),
+        "next_bound": screens.bounds(recorder.history.evidence()),
     }
     if dearer:
         details["quote_diff"] = {name: [money(then), money(now)] for name, (then, now) in dearer.items()}

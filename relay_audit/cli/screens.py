@@ -14,13 +14,13 @@ from relay_audit.quote import Line, Quote
 from relay_audit.report.as_json import summary_json
 from relay_audit.report.catalogue import Catalogue
 from relay_audit.report.phrases import Phrases
-from relay_audit.report.quote_text import ask_user, disclosure
+from relay_audit.report.quote_text import ask_user, disclosure, next_bound
 from relay_audit.report.untrusted import show
 from relay_audit.report.views import host_of
 from relay_audit.words import LANGS, Lang, round_up
 
 __all__ = [
-    "ask_user", "calibrated", "checkpoint", "confirm", "notice", "quote_screen", "reveals", "rows_head", "short_object", "shown",
+    "ask_user", "bounds", "calibrated", "checkpoint", "confirm", "notice", "quote_screen", "reveals", "rows_head", "short_object", "shown",
 ]  # fmt: skip
 
 SHOWN = 160
@@ -47,7 +47,7 @@ def quote_screen(evidence: Evidence, lang: Lang) -> str:
         *(f"  {words.text(f'quote.column_{name}'):<14} {phrases.amount(value)}" for name, value in total.items()),
     ]
     basis = "counted" if quote.counted else "counted_in_part" if quote.counted_in_part else "estimated"
-    lines += ["", words.text(f"quote.{basis}")]
+    lines += ["", words.text(f"quote.{basis}"), *filter(None, [next_bound(evidence, words)])]
     if quote.needs_explicit_ceiling:
         lines.append(words.text("quote.assumed"))
     limit = phrases.amount(round_up(quote.at_most + quote.hold, 2))
@@ -107,6 +107,11 @@ def reveals(evidence: Evidence) -> dict[str, list[str]]:
     """What the audit gives away, for whoever asks a person on our behalf."""
     host, agent = host_of(evidence.target.relay_origin), evidence.target.user_agent
     return {lang: list(disclosure(Catalogue.load(lang), host=host, user_agent=agent)) for lang in LANGS}
+
+
+def bounds(evidence: Evidence) -> dict[str, str]:
+    """What a clean run of this plan leaves unseen, and what the next bound costs; empty texts where nothing is counted."""
+    return {lang: next_bound(evidence, Catalogue.load(lang)) for lang in LANGS}
 
 
 def shown(text: str) -> str:

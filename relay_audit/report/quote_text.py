@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from decimal import Decimal
+
+from relay_audit.bounds import percent, unseen_share
 from relay_audit.evidence import Evidence
 from relay_audit.report.catalogue import Catalogue
 from relay_audit.report.phrases import Phrases
@@ -25,6 +28,21 @@ def disclosure(catalogue: Catalogue, *, host: str, user_agent: str) -> tuple[str
     """What the relay gets to see, and whose terms apply: shown before the first approval."""
     said = {"identity": {"user_agent": show(user_agent)}, "terms": {"host": show(host, 80)}}
     return tuple(catalogue.text(f"quote.disclosure.{key}", **said.get(key, {})) for key in DISCLOSED)
+
+
+def next_bound(evidence: Evidence, catalogue: Catalogue) -> str:
+    """What a clean run of this plan would leave unseen, and what it costs to see half of that; empty where nothing is
+    ordered, and for films."""
+    plan, quote = evidence.plan, evidence.quote
+    own = [step for step in plan.chargeable() if not step.refusal] if plan and evidence.pack.video is None else []
+    if quote is None or not own:
+        return ""
+    prices = [price for step in own if (price := quote.price_of(step.id)) is not None]
+    cost = sum((price.expected for price in prices), Decimal(0))
+    shares = {"share": percent(unseen_share(len(own))), "next": percent(unseen_share(2 * len(own)))}
+    return catalogue.text(
+        "quote.next_bound", n=str(len(own)), cost=Phrases(catalogue, quote.currency).amount(cost), **shares
+    )
 
 
 def _fitted(evidence: Evidence, catalogue: Catalogue) -> str:
