@@ -44,6 +44,7 @@ def test_a_multiplier_on_some_answers_is_one_whatever_the_template(share, printe
     }  # fmt: skip
     assert found["exchanges"] == ids([made[n] for n in hits])
     assert found["observed"] == {"slope": printed, "answers": "6 of 24"}
+    assert found["expected"] == {"slope": "1.00"}
 
 
 @pytest.mark.parametrize("hits", [(4, 8, 10, 17, 21, 23), (5, 7, 11, 20, 22, 2), (3, 9, 11, 19)])
@@ -56,6 +57,60 @@ def test_another_tokenizer_on_some_answers_counts_more_here_and_less_there(hits,
     assert found["params"]["of"] == 24
     assert set(found["params"]["slopes"]) <= set(SCRIPTS)
     assert float(found["params"]["slopes"]["cjk"]) > 1.2
+
+
+FOUR = (3, 9, 11, 19)
+
+
+@pytest.mark.parametrize("usual", [0, 6])
+def test_all_that_is_said_of_another_tokenizer(usual):
+    made = texts(OLDER, FOUR, usual)
+    slopes = {"ascii": "0.75", "cjk": "1.29", "code": "0.77"}
+    assert told(made) == {
+        "code": "tokens.tokenizer_differs", "outcome": "mismatch", "severity": "medium", "confidence": "strong",
+        "exchanges": ids([made[n] for n in FOUR]), "expected": {"slope": "1.00"},
+        "observed": {**slopes, "answers": "4 of 24"},
+        "params": {"slopes": slopes, "road": "sometimes", "n": 4, "of": 24, "share_low": "4.7", "share_high": "37.4"},
+    }  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("hits", "jitter"),
+    [
+        ((1, 5, 9), 0),  # three of two scripts
+        (tuple(range(0, 24, 2)), 0),  # half of all
+        ((1, 5, 9, 16), 2),
+        ((1, 5, 9, 16), -2),
+    ],
+)
+def test_how_few_or_many_a_multiplier_may_strike(hits, jitter):
+    made = texts(alike(0.3), hits)
+    made[3] = sample(3, made[3].official, jitter, script="ascii") if 3 not in hits else made[3]
+    params = told(made)["params"]
+    assert (params["road"], params["n"], params["slope"]) == ("sometimes", len(hits), "1.30")
+
+
+@pytest.mark.parametrize(
+    ("beside", "named"),
+    [
+        ((8,), True),
+        ((9,), False),  # beside the template too
+        ((8, 5), True),
+        ((8, 5, 4), False),  # more than half as many as are far
+    ],
+)
+@pytest.mark.parametrize("usual", [0, 6])
+def test_texts_that_two_tokenizers_count_nearly_alike_may_stand_between(beside, named, usual):
+    between = [sample(30 + n, 131, usual + more, script="emoji") for n, more in enumerate(beside)]
+    params = told([*texts(OLDER, FOUR, usual), *between])["params"]
+    assert (params.get("road") == "sometimes") is named
+    assert not named or params["n"] == 4
+
+
+def test_a_text_may_lie_beside_its_scripts_proportion_by_that_tokenizers_grain():
+    made = texts(OLDER, FOUR)
+    made[11] = sample(11, 131, 50, script="cjk")
+    assert told(made)["params"]["slopes"]["cjk"] == "1.36"
 
 
 @pytest.mark.parametrize(
