@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from statistics import median
+from urllib.parse import urlsplit
 
 from relay_audit.codes import finding
 from relay_audit.evidence import Evidence
@@ -96,13 +97,21 @@ def _hostile(relay: tuple[Exchange, ...], evidence: Evidence) -> list[Finding]:
 
 
 def _within_site(exchange: Exchange, evidence: Evidence) -> bool:
-    """A redirect to another path of the same site: a gateway's habit. It is not followed either, since a key goes nowhere
-    that nobody named."""
+    """A redirect to another path of the same site, to its name with or without `www`, or from http to https: a gateway's
+    habit. It is not followed either, since a key goes nowhere that nobody named."""
     place = (exchange.response.header("location") if exchange.response else None) or ""
-    own = place.startswith(f"{evidence.target.relay_origin}/") or (
-        place.startswith("/") and place[1:2] not in ("/", "\\")
-    )
+    path = place.startswith("/") and place[1:2] not in ("/", "\\")
+    own = path or _site(place) == _site(evidence.target.relay_origin) != ""
     return set(exchange.hostility) == {"redirect"} and own
+
+
+def _site(address: str) -> str:
+    """The host of a web address without `www`; empty where it is none."""
+    try:
+        parts = urlsplit(address)
+    except ValueError:
+        return ""
+    return (parts.hostname or "").removeprefix("www.") if parts.scheme in ("http", "https") else ""
 
 
 def _key_echo(exchanges: tuple[Exchange, ...]) -> list[Finding]:

@@ -150,11 +150,18 @@ def test_a_missing_count_is_not_a_bad_one(usage):
 @pytest.mark.parametrize(
     ("place", "severity"),
     [("/v2/messages", "info"), ("{own}/v2", "info"), ("//other.example/", "low"), ("https://other.example/v1", "low"),
-     ("/\\other.example", "low"), ("{own}.example/", "low"), ("", "low")],
+     ("/\\other.example", "low"), ("{own}.example/", "low"), ("", "low"), ("https://www.{host}/v1", "info"),
+     ("http://{host}/", "info"), ("https://www.www.{host}/", "low"), ("https://www{host}/", "low"), ("https://[", "low"),
+     ("https://{host}@other.example/", "low"), ("https://other.{host}/", "low"), ("ftp://{host}/", "low")],
 )  # fmt: skip
 def test_a_redirect_within_the_site_is_a_gateways_habit(place, severity):
     own = run_of([], []).target.relay_origin
-    sent = good(2, status=308, headers=(("location", place.format(own=own)),), hostility=("redirect",))
+    sent = good(
+        2,
+        status=308,
+        headers=(("location", place.format(own=own, host=own.partition("://")[2])),),
+        hostility=("redirect",),
+    )
     found = next(f for f in judged(good(1), sent) if f.code == "run.hostile_response")
     assert (found.severity, found.params["kinds"]) == (severity, ["redirect"])
     assert found.outcome == ("inconclusive" if severity == "info" else "mismatch")
