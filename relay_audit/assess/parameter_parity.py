@@ -29,6 +29,8 @@ CODE_OF: dict[Outcome, str] = {
 }
 LOST_FROM = 3
 """Refusals without meaning from which a relay's errors count as unusable, where none kept it."""
+LOST: tuple[Outcome, ...] = ("accepted", "dropped", "not_honoured")
+"""What a field that was taken out on the way comes to."""
 HARD_SIGNS = frozenset({"fallback_header", "model", "model_header"})
 SHOWN_TEXT = 160
 """Characters of a refusal that stand in a finding."""
@@ -53,15 +55,18 @@ def assess_parameter_parity(evidence: Evidence, knowledge: Knowledge) -> list[Fi
 
 
 def _differences(compared: list[Result], scene: Scene) -> list[Finding]:
-    """One finding per code, tier and weight; several cases of one kind support each other."""
+    """One finding per code, tier and weight; several cases of one kind support each other, and so do fields that were lost,
+    whether by a wrong value that was answered or by a right one without effect."""
     groups: dict[tuple[str, str, Severity], list[Result]] = {}
     differing = [result for result in compared if result.outcome in CODE_OF]
     alone = {
         code: len({r.step.case for r in differing if CODE_OF[r.outcome] == code}) < 2 for code in set(CODE_OF.values())
     }
+    lost = [r for r in differing if r.outcome in LOST and _severity(r, scene, alone=False) == "medium"]
+    together = len({r.step.case for r in lost}) > 1
     for result in differing:
         code = CODE_OF[result.outcome]
-        weight = _severity(result, scene, alone=alone[code])
+        weight = _severity(result, scene, alone=alone[code] and not (together and result in lost))
         groups.setdefault((code, result.step.tier, weight), []).append(result)
     return [_difference(code, tier, weight, group, compared) for (code, tier, weight), group in groups.items()]
 

@@ -315,3 +315,21 @@ def test_the_reserve_counts_the_prompt_that_was_quoted():
     whole = whole.model_copy(update={"quote": quote.model_copy(update={"steps": (price,)})})
     found = next(f for f in assess_model_identity(whole, KNOWLEDGE) if f.code == "billing.gated_at_till")
     assert found.params == {"needed": "0.258002", "per_mtok": "2", "ratio": "1"}
+
+
+def test_what_an_earlier_reading_of_the_log_admitted_holds_though_its_row_is_gone():
+    """A log of the newest few rows has dropped it by the end."""
+    whole = run(log=({"upstream_model_name": "glm-4.7"}, {}, {}))
+    first = whole.log[0]
+    later = first.model_copy(update={"exchange": "X0010", "rows": first.rows[1:]})
+    found = only(assess_model_identity(whole.model_copy(update={"log": (first, later)}), KNOWLEDGE))
+    assert (found.code, found.exchanges) == ("model.relay_log_admits_mapping", ("X0001",))
+    assert [row.exchange for row in whole.model_copy(update={"log": (first, later)}).own_rows()] == [
+        "X0002",
+        "X0003",
+        "X0001",
+    ]
+    again = later.model_copy(update={"rows": (first.rows[0].model_copy(update={"other": {}}), *later.rows)})
+    assert assess_model_identity(whole.model_copy(update={"log": (first, again)}), KNOWLEDGE) == [], (
+        "a row's last word counts"
+    )

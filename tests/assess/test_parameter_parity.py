@@ -154,6 +154,20 @@ def above_info(relay: Relay, **how: Any) -> dict[str, str]:
     return {f.code: f.severity for f in found(relay, **how) if f.above_info}
 
 
+STOPLESS = (200, message(content=text("word0\nword1\nSTOP\nword2")))
+
+
+def test_fields_lost_in_two_ways_support_each_other_by_the_record_alone() -> None:
+    """A proxy that asks another format: what it takes out is answered where it is wrong, and without effect where it is right."""
+    both = {"temperature_range": (200, message()), "stop_word": STOPLESS}
+    assert above_info(both, live=False) == {"params.illegal_accepted": "medium", "params.not_honoured": "medium"}
+    # a limit that was changed is no field that was lost, and what an honest hop of some software does supports nothing
+    changed = {"max_tokens_above_limit": (200, message()), "stop_word": STOPLESS}
+    assert above_info(changed, live=False) == {"params.clamped": "low", "params.not_honoured": "low"}
+    usual = {"unknown_field": (200, message()), "stop_word": STOPLESS}
+    assert above_info(usual, live=False) == {"params.illegal_accepted": "low", "params.not_honoured": "low"}
+
+
 def test_a_relay_that_passes_everything_on_matches() -> None:
     found_ = found(OFFICIAL)
     assert [f.code for f in found_] == ["params.matches"]
