@@ -219,11 +219,18 @@ def _matches(leaks: list[Leak], evidence: Evidence, knowledge: Knowledge) -> lis
 def _why_closed(evidence: Evidence, leaks: list[Leak], knowledge: Knowledge) -> str:
     sent = _sent_for_a_name(evidence, knowledge)
     if not sent:
-        return "no_road" if _no_probe(evidence) else "not_sent"
+        return "not_sent" if _road_planned(evidence, knowledge) else "no_road"
     for step, exchange in sent:
         if is_generation(exchange, evidence.pack) or tripped(step, exchange, evidence, knowledge):
             return "limit_not_refused" if step.case == OVERSIZE else "taken_instead"
     return "no_name_in_text" if leaks else "text_rewritten"
+
+
+def _road_planned(evidence: Evidence, knowledge: Knowledge) -> bool:
+    """Whether something in the plan could have ended in a name, had it been sent: a refusal, or a signed thought."""
+    cases = {OVERSIZE, *knowledge.naming_cases}
+    steps = evidence.plan.steps if evidence.plan else ()
+    return evidence.pack.claude_like or any(s.side == "relay" and s.case in cases for s in steps)
 
 
 def _rules_kept(evidence: Evidence, knowledge: Knowledge) -> list[str]:

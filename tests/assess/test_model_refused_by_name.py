@@ -6,12 +6,14 @@ from typing import Any
 
 import pytest
 
+from relay_audit.assess.model_identity import assess_model_identity
 from relay_audit.assess.parameter_parity import assess_parameter_parity
+from relay_audit.catalog import load_packs
 from relay_audit.evidence import Evidence
 from relay_audit.exchange import Exchange
-from relay_audit.finding import Finding
+from relay_audit.finding import Coverage, Finding
 from relay_audit.plan import Step
-from tests.assess.evidence_builders import KNOWLEDGE, only
+from tests.assess.evidence_builders import KNOWLEDGE, answered, at, only, plan_of, step_named
 from tests.assess.test_model_limits import case, judged, run, told
 
 SOL, LUNA = "gpt-6-sol", "gpt-6-luna"
@@ -71,6 +73,21 @@ def test_what_the_vendor_calls_the_model_itself_is_held_against_nobody():
     official = sent(effort_text("gpt-6-1-sol"), number=2, side="official")
     assert {f.code for f in asked(sent(effort_text("gpt-6-1-sol")), official)} == {"model.not_verifiable"}
     assert only(asked(sent(effort_text(LUNA)), official)).code == "model.substituted"
+
+
+def test_where_nothing_known_ends_in_a_name_that_is_the_reason():
+    """Planned and not sent is another reason than a model for which there is nothing to send."""
+    plain = step_named("plain"), answered(1, "plain", {"model": "gpt-oss-120b", "usage": {}}, moment=at(1))
+    evidence = run(plain, asked="gpt-oss-120b").model_copy(update={"pack": load_packs().pack("openai_responses")})
+    assert only(assess_model_identity(evidence, KNOWLEDGE)).params["reason"] == "no_road"
+    unsent = (case("s1", EFFORT, refusal=True), told(2, "elsewhere", ANSWER, status=200))
+    planned = run(unsent, asked=SOL).model_copy(update={"pack": evidence.pack})
+    assert only(assess_model_identity(planned, KNOWLEDGE)).params["reason"] == "not_sent"
+    kept = Coverage(check=3, state="not_run", reason="no_probe_applies")
+    bare = evidence.model_copy(update={"plan": plan_of([plain[0]], checks=(1, 2), coverage=(kept,))})
+    assert only(assess_model_identity(bare, KNOWLEDGE)).params["reason"] == "no_road", (
+        "said though no probe was planned"
+    )
 
 
 def test_a_deployments_name_decides_nothing():
