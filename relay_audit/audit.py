@@ -17,7 +17,7 @@ from relay_audit.baseline_file import rows_in, sources_of
 from relay_audit.clock import Clock
 from relay_audit.connect import Connections
 from relay_audit.context import scope_of
-from relay_audit.discovery import Knowing, discover
+from relay_audit.discovery import discover
 from relay_audit.disk import check_filesystem
 from relay_audit.errors import ApprovalRefused, RunCancelled, TargetError, Unfinished
 from relay_audit.events import Draft
@@ -35,6 +35,7 @@ from relay_audit.library import library_versions as library_versions
 from relay_audit.library import load_library as load_library
 from relay_audit.library import with_baselines as with_baselines
 from relay_audit.library import with_pins as with_pins
+from relay_audit.planning import Knowing
 from relay_audit.prices import PriceFile, read_price_file
 from relay_audit.quote import Quote
 from relay_audit.reading import Shelf

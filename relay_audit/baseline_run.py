@@ -10,11 +10,12 @@ import random
 
 from relay_audit.books import SiteFacts
 from relay_audit.calibration import free_part
-from relay_audit.discovery import Knowing, plan_for
+from relay_audit.discovery import plan_for
 from relay_audit.errors import Unfinished, key_refused
 from relay_audit.exchange import Exchange
 from relay_audit.free_questions import Sides, ask_official
 from relay_audit.plan import Step
+from relay_audit.planning import Knowing
 from relay_audit.recorder import Recorder
 
 

@@ -7,43 +7,28 @@ answer ends the run here; an official side that does not answer changes no relay
 from __future__ import annotations
 
 import asyncio
-import datetime as dt
 import random
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from fractions import Fraction
 from typing import NamedTuple, get_args
 
 from relay_audit.books import SiteFacts
-from relay_audit.calibration import with_calibration
-from relay_audit.catalog import Packs
 from relay_audit.errors import Unfinished, key_refused
 from relay_audit.evidence import TargetFacts
 from relay_audit.exchange import Exchange, pointer
 from relay_audit.fingerprint import Knowledge
 from relay_audit.free_questions import Sides, ask_free, ask_officials
 from relay_audit.pack import Pack
-from relay_audit.plan import Plan, Question, make_plan, quote_counts
-from relay_audit.prices import PriceFile
-from relay_audit.quote import Prices, Quote, make_quote
+from relay_audit.plan import Plan, quote_counts
+from relay_audit.planning import Knowing, official_price, plan_by, prices_for, question_for
+from relay_audit.quote import Quote, make_quote
 from relay_audit.recorder import Recorder
-from relay_audit.relays import detect, panel, tariff
+from relay_audit.relays import detect, panel
 from relay_audit.relays.registry import adapter_of
-from relay_audit.replay import History
 from relay_audit.target import origin_of
 from relay_audit.transport import Outgoing
-from relay_audit.trip_wire import armed
 from relay_audit.usage import counted, official_fault
-from relay_audit.wording import Wording
 from relay_audit.words import AuthStyle
-
-
-@dataclass(frozen=True)
-class Knowing:
-    """What a run is planned with: packs, knowledge, and the buyer's own prices."""
-
-    packs: Packs
-    knowledge: Knowledge
-    prices: PriceFile
 
 
 async def discover(
@@ -212,7 +197,9 @@ async def _plan(
     free_only: bool,
 ) -> tuple[Plan, dict[str, int], str]:
     """The plan, the official counts by relay step, and why no counter is asked (empty when one is)."""
-    reason = _no_counter(recorder, sides)
+    reason = _no_counter(recorder, sides, knowing)
+    if reason == "no_official_price":
+        sides.notify("official_side", {"reason": reason})
     if not reason:
         plan = plan_for(recorder, knowing, site, seed, counter=True, free_only=free_only)
         if offline or not plan.chargeable():
@@ -229,15 +216,16 @@ async def _plan(
 async def _count_ahead(
     recorder: Recorder, sides: Sides, knowing: Knowing, seed: int, *, free_only: bool
 ) -> _Counted | None:
-    if _no_counter(recorder, sides):
+    if _no_counter(recorder, sides, knowing):
         return None
     plan = plan_for(recorder, knowing, SiteFacts(), seed, counter=True, free_only=free_only)
     return await _count_all(recorder, sides, plan) if plan.chargeable() else None
 
 
-def _no_counter(recorder: Recorder, sides: Sides) -> str:
+def _no_counter(recorder: Recorder, sides: Sides, knowing: Knowing) -> str:
     if recorder.history.pack.counter is None:
-        return "no_counting_endpoint"
+        unpriced = sides.official is not None and official_price(recorder.history, knowing) is None
+        return "no_official_price" if unpriced else "no_counting_endpoint"
     return "no_official_key" if sides.official is None else ""
 
 
@@ -247,41 +235,6 @@ def plan_for(
     """What will be sent; for a vendor against itself, what it shows of itself for nothing comes on top."""
     question = question_for(recorder.history, knowing, site, counter=counter, free_only=free_only)
     return plan_by(question, recorder.history, knowing, seed)
-
-
-def question_for(history: History, knowing: Knowing, site: SiteFacts, *, counter: bool, free_only: bool) -> Question:
-    """What is to be planned, out of what is known at this moment."""
-    target, day, pack = history.target, history.started_at.date(), history.pack
-    baseline = knowing.knowledge.baseline_for(target.official_model, day)
-    facts = knowing.knowledge.model(target.official_model)
-    return Question(
-        model=target.subject.model,
-        official_model=target.official_model,
-        dialect=target.subject.dialect,
-        profile=target.audit.profile,
-        checks=target.audit.checks,
-        also=target.audit.also,
-        software=site.software,
-        counter=counter,
-        family=facts.family if facts else "",
-        has_baseline=baseline is not None and baseline.age(day) != "expired",
-        free_only=free_only,
-        official=target.official is not None and (counter or pack.counter is None),
-        min_cacheable=(facts.min_cacheable if facts else None) or 4096,
-        max_output=knowing.knowledge.max_output_of(target.official_model, day),
-        refuses=facts.refuses if facts else {},
-    )
-
-
-def plan_by(question: Question, history: History, knowing: Knowing, seed: int) -> Plan:
-    """The plan that answers a question; for a vendor against itself, with what it shows of itself for nothing."""
-    target, day, pack = history.target, history.started_at.date(), history.pack
-    baseline = knowing.knowledge.baseline_for(target.official_model, day)
-    wording = Wording(knowing.packs.wordlists, seed, baseline.text if baseline else "")
-    plan = make_plan(question, pack, knowing.packs.probes, wording, seed)
-    if not target.against_itself:
-        return armed(plan, pack, knowing.knowledge, day)
-    return with_calibration(plan, question, pack, knowing.packs.probes, knowing.packs.wordlists, knowing.knowledge, day)
 
 
 async def _count_all(recorder: Recorder, sides: Sides, plan: Plan) -> _Counted:
@@ -303,32 +256,6 @@ async def _count_all(recorder: Recorder, sides: Sides, plan: Plan) -> _Counted:
     known = {step.counts: n for step, n in zip(steps, numbers, strict=False) if n is not None}
     mirrored = {s.id: known[s.mirrors] for s in plan.chargeable("official") if s.mirrors in known}
     return _Counted(plan.digest, known | mirrored, "")
-
-
-def prices_for(history: History, knowing: Knowing, plan: Plan) -> Prices:
-    """Per side: the buyer's price file, else a published list. A relay without one: official list × max(1, claimed ratio)."""
-    target, site = history.target, history.site
-    model, claim = target.subject.model, target.subject.claim
-    today: dt.date = history.started_at.date()
-    pricing = history.last_of("discovery.pricing")
-    software = detect.facts(site.software, knowing.knowledge)
-    official = knowing.prices.of("official", target.official_model) or tariff.list_price(
-        knowing.knowledge, target.official_model, today
-    )
-    relay = (
-        knowing.prices.of("relay", model)
-        or (official if target.against_itself else None)
-        or adapter_of(site.software, knowing.knowledge).read_price(pricing, model, claim.group, site, today)
-        or tariff.known_price(knowing.knowledge, target.official_model, claim.ratio, today)
-    )
-    known_fill = software.fill_max_tokens if software else 0
-    limit = knowing.knowledge.max_output_of(target.official_model, today) or 128_000
-    return Prices(
-        relay=relay if plan.chargeable() else None,
-        official=official if plan.chargeable("official") else None,
-        hold_min_input=software.hold_min_input if software else 0,
-        fill=known_fill or limit,
-    )
 
 
 def _agents(recorder: Recorder, plan: Plan) -> str:

@@ -125,11 +125,11 @@ class Question(Frozen):
     also: tuple[str, ...] = ()
     free_only: bool = False
     official: bool = False
-    """An official key is at hand, so that the same body can be sent there."""
+    official_priced: bool = True
+    """An official key is at hand, so that the same body can be sent there; without a price only if it is refused."""
     refuses: dict[str, bool] = Field(default_factory=dict)
     """Trait → whether the claimed model refuses it, as far as known."""
     max_output: int | None = None
-    """The claimed model's published output limit."""
     min_cacheable: int = 4096
     """Tokens of the smallest prefix that the vendor caches for the model; the largest known where not established."""
 
@@ -254,7 +254,7 @@ def _mirrors(step: Step, question: Question, probes: list[Probe]) -> list[Step]:
     """The same body for the official side. Where the vendor refuses it, it is free and asked before and after the
     relay's sending: a control that must agree with itself. A legal one is asked once and may charge there too."""
     own = [r for p in probes for r in p.requests if p.id == step.probe and r.id == step.request and r.mirrored]
-    if not own:
+    if not own or not (step.refusal or question.official_priced):
         return []
     body = {**step.body, "model": question.official_model} if step.body.get("model") == question.model else step.body
     path = path_for(own[0].path, question.official_model)

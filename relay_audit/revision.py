@@ -8,10 +8,10 @@ import datetime as dt
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
-from relay_audit.discovery import Knowing, plan_by, prices_for, question_for
 from relay_audit.errors import SignalRefused
 from relay_audit.finding import Coverage
 from relay_audit.plan import CHECKS_HERE, WHEN, Plan, Step, turn
+from relay_audit.planning import Knowing, plan_by, prices_for, question_for
 from relay_audit.probe import Probe
 from relay_audit.quote import Prices, Quote, UnitPrice, make_quote
 from relay_audit.refusal import nearest

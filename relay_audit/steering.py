@@ -14,10 +14,10 @@ from typing import Any
 from relay_audit.approval import refuse_imported
 from relay_audit.checkpoints import standing
 from relay_audit.context import official_facts, with_context
-from relay_audit.discovery import Knowing
 from relay_audit.errors import Overtaken, SignalRefused, UsageError
 from relay_audit.events import Actor, Draft
 from relay_audit.plan import Plan
+from relay_audit.planning import Knowing
 from relay_audit.prices import PriceFile
 from relay_audit.recorder import Recorder
 from relay_audit.replay import FINAL, History, blob_json

@@ -12,12 +12,13 @@ from dataclasses import replace
 from decimal import Decimal
 
 from relay_audit.books import SiteFacts
-from relay_audit.discovery import Knowing, ask_relay, keep, site_of
+from relay_audit.discovery import ask_relay, keep, site_of
 from relay_audit.endpoint import Outgoing
 from relay_audit.exchange import Exchange
 from relay_audit.free_questions import Sides
 from relay_audit.pack import Pack
 from relay_audit.plan import Question
+from relay_audit.planning import Knowing
 from relay_audit.probe import Probe
 from relay_audit.quote import Quote, UnitPrice
 from relay_audit.recorder import Recorder

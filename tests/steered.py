@@ -7,7 +7,7 @@ from pathlib import Path
 
 from relay_audit.audit import archived_library
 from relay_audit.clock import SystemClock
-from relay_audit.discovery import Knowing
+from relay_audit.planning import Knowing
 from relay_audit.prices import PriceFile
 from relay_audit.recorder import Recorder
 from relay_audit.signals import Signal

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from decimal import Decimal
 
 import httpx
@@ -9,6 +10,7 @@ import pytest
 
 from relay_audit.errors import ApprovalRefused, KeyRefused, Unfinished
 from relay_audit.fingerprint import Knowledge
+from tests.audits import LIBRARY, in_process
 from tests.staged import Staged, json_answer, staged
 
 QUICK = {"profile": "quick", "checks": [2, 6]}
@@ -275,3 +277,17 @@ def test_two_runs_never_send_the_same_texts(tmp_path):
 
 def test_nothing_is_known_of_a_model_nobody_lists():
     assert Knowledge().model("x") is None
+
+
+def test_where_the_vendors_price_is_unknown_nothing_that_it_charges_for_is_sent_there(tmp_path):
+    unpriced = dataclasses.replace(LIBRARY, knowledge=LIBRARY.knowledge.model_copy(update={"prices": ()}))
+    done = in_process("honest", 5, tmp_path, dialect="openai_chat", library=unpriced)
+    assert done.error is None
+    assert done.codes == set()
+    evidence = done.judgement.evidence
+    asked = [exchange for exchange in evidence.exchanges if exchange.side == "official"]
+    assert asked
+    assert all(exchange.status != 200 for exchange in asked)
+    assert evidence.ledger.total("settled", "official") == 0
+    assert evidence.ledger.total("settled", "relay") > 0
+    assert evidence.target.no_counter_reason == "no_official_price"

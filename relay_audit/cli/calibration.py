@@ -34,13 +34,13 @@ from relay_audit.cli.flow import (
     started,
 )  # fmt: skip
 from relay_audit.cli.opening import opened
-from relay_audit.discovery import Knowing
 from relay_audit.errors import RelayAuditError, UsageError
 from relay_audit.exits import exit_code, worst
 from relay_audit.filing import file_rows, marks_beside
 from relay_audit.observed import Groups, Observer
 from relay_audit.observed_marks import marks_of
 from relay_audit.pack import Pack
+from relay_audit.planning import Knowing
 from relay_audit.prices import PriceFile
 from relay_audit.recorder import Recorder
 from relay_audit.refusal import nearest

@@ -17,7 +17,7 @@ from relay_audit.cli.course import resume
 from relay_audit.cli.flow import Invocation
 from relay_audit.cli.opening import opened
 from relay_audit.clock import SystemClock
-from relay_audit.discovery import Knowing
+from relay_audit.planning import Knowing
 from relay_audit.prices import PriceFile
 from relay_audit.quote import ApprovalChannel
 from relay_audit.recorder import Recorder
