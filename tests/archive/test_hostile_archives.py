@@ -186,7 +186,9 @@ def test_what_was_changed_is_refused(tmp_path, archive, what):
 
 
 @pytest.mark.parametrize(
-    "raw", [b"", b"PK", b"PK\5\6" + b"\0" * 18, b"PK\5\6" + b"\xff" * 18, b"x" * 100_000, os.urandom(4096)]
+    "raw",
+    [b"", b"PK", b"PK\5\6" + b"\0" * 18, b"PK\5\6" + b"\xff" * 18, b"x" * 100_000, os.urandom(4096)],
+    ids=["empty", "two_bytes", "end_of_nothing", "end_beyond_all", "one_letter", "noise"],
 )
 def test_what_is_no_archive_is_refused(tmp_path, raw):
     (tmp_path / "x.zip").write_bytes(raw)
