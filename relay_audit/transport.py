@@ -26,7 +26,7 @@ from relay_audit.endpoint import (
     provably_not_sent,
     proxy_name,
     unusable_proxy,
-)  # fmt: skip
+)
 from relay_audit.errors import KeyRefused, RelayAuditError, TargetError
 from relay_audit.exchange import Connection, Delivery, Hostility
 from relay_audit.intake import Intake, Limits, fitting

@@ -17,8 +17,7 @@ from relay_audit.endpoint import Outgoing
 from relay_audit.exchange import Exchange
 from relay_audit.free_questions import Sides
 from relay_audit.pack import Pack
-from relay_audit.plan import Question
-from relay_audit.planning import Knowing
+from relay_audit.planning import Knowing, question_for
 from relay_audit.probe import Probe
 from relay_audit.quote import Quote, UnitPrice
 from relay_audit.recorder import Recorder
@@ -48,7 +47,8 @@ async def discover_films(
     sides.relay = replace(sides.relay, auth=auth)
     route = await _route(recorder, sides, pack, knowing.packs.probes, site, offline=offline)
     wording = Wording(knowing.packs.wordlists, seed, "")
-    plan = make_video_plan(_question(recorder, site, free_only=free_only), pack, route, tiers, wording, seed)
+    question = question_for(history, knowing, site, counter=False, free_only=free_only)
+    plan = make_video_plan(question, pack, route, tiers, wording, seed)
     facts = history.facts.model_copy(update={"auth_style": auth, "no_counter_reason": "no_counting_endpoint"})
     keep(recorder, site, facts)
     recorder.note("plan.created", {"plan_digest": plan.digest, "steps": len(plan.steps)}, recorder.blob(plan))
@@ -56,20 +56,6 @@ async def discover_films(
     recorder.note("quote.issued", {"quote_digest": quote.digest, "plan_digest": plan.digest}, recorder.blob(quote))
     recorder.state("awaiting_approval")
     return quote
-
-
-def _question(recorder: Recorder, site: SiteFacts, *, free_only: bool) -> Question:
-    target = recorder.history.target
-    return Question(
-        model=target.subject.model,
-        official_model=target.official_model,
-        dialect=target.subject.dialect,
-        profile=target.audit.profile,
-        checks=target.audit.checks,
-        software=site.software,
-        counter=False,
-        free_only=free_only,
-    )
 
 
 async def _route(
