@@ -137,6 +137,11 @@ CODES: dict[str, Code] = {
         3, "model", "mismatch", "medium", "users", "the limit in the error belongs to another model; without a second sign: low",
         "requested", "cap", "expected_cap", "fits",
     ),
+    "model.tool_prompt_differs": code(
+        3, "model", "mismatch", "low", "users",
+        "what the vendor adds where a tool is offered is another generation's on the bill; inconclusive where it is nobody's",
+        "requested", "billed", "low", "high", "fits",
+    ),
     "model.name_mismatch": code(
         3, "model", "mismatch", "low", "none", "the returned name differs after normalising dates and prefixes",
         "requested", "untrusted_returned", "n", "of",

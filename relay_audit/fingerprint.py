@@ -115,6 +115,8 @@ class ModelFacts(Known):
     """What `usage.inference_geo` says on API-key traffic without the parameter; empty where not established."""
     min_cacheable: int | None = None
     """Tokens of a prefix below which the vendor caches nothing; None where not established."""
+    tool_prompt: tuple[int, int] | None = None
+    """Input tokens the vendor adds where tools are offered: under tool_choice auto or none, under any or tool."""
 
 
 class ListPrice(Known):

@@ -115,7 +115,8 @@ class Pack(Frozen):
     """Where a refusal says its type."""
     input_estimate_per_unit: dict[str, Decimal]
     """Tokens per character by script and per request (`ascii_char`, `cjk_char`, `frame`): upper estimates for a quote
-    without a counter. A symbol beyond the basic plane counts as two `cjk_char`."""
+    without a counter. A symbol beyond the basic plane counts as two `cjk_char`. `tools`, where the vendor adds a prompt
+    of its own to a request that offers tools: that prompt and one small tool."""
 
     @property
     def official_roots(self) -> tuple[str, ...]:
@@ -135,7 +136,7 @@ class Pack(Frozen):
     @field_validator("input_estimate_per_unit")
     @classmethod
     def _complete(cls, value: dict[str, Decimal]) -> dict[str, Decimal]:
-        if set(value) != set(ESTIMATES):
+        if set(value) - {"tools"} != set(ESTIMATES):
             raise ValueError(f"gives exactly {', '.join(ESTIMATES)}")
         return value
 

@@ -12,7 +12,7 @@ from relay_audit.exchange import pointer, whole_number
 from relay_audit.finding import Coverage
 from relay_audit.pack import Pack
 from relay_audit.probe import USER_AGENTS, Bound, Case, Probe, ProfileName, RequestSpec, Stage
-from relay_audit.prompt_text import estimated, texts_of
+from relay_audit.prompt_text import estimate_of
 from relay_audit.video import VideoOrder
 from relay_audit.wording import Wording
 from relay_audit.words import Frozen, Side, canonical, digest
@@ -217,7 +217,7 @@ def _step(
         body=body,
         bound=request.bound,
         factors=factors,
-        estimate=_estimate(body, pack),
+        estimate=estimate_of(body, pack),
         user_agent=USER_AGENTS[str(agent)],
         output_limit=whole_number(pointer(body, pack.output_limit)),
     )
@@ -328,11 +328,6 @@ def _count(step: Step, official_model: str, pack: Pack, when: str) -> Step:
         counts=step.id,
         when="before" if when == "before" else "after",
     )
-
-
-def _estimate(body: dict[str, Any], pack: Pack) -> int:
-    """An upper estimate of input tokens without a counter: characters by script plus the frame."""
-    return estimated("".join(texts_of(body)), pack) + int(pack.input_estimate_per_unit["frame"])
 
 
 def _not_running(question: Question, wanted: tuple[int, ...], covered: set[int]) -> list[Coverage]:

@@ -21,6 +21,13 @@ def estimated(text: str, pack: Pack) -> int:
     return math.ceil((wide + beyond) * rates["cjk_char"] + (len(text) - wide) * rates["ascii_char"])
 
 
+def estimate_of(body: dict[str, Any], pack: Pack) -> int:
+    """An upper estimate of a body's input tokens without a counter: its texts, the frame, the vendor's tool prompt."""
+    rates = pack.input_estimate_per_unit
+    besides = rates["frame"] + (rates.get("tools", 0) if body.get("tools") else 0)
+    return estimated("".join(texts_of(body)), pack) + int(besides)
+
+
 def texts_of(value: JsonValue, key: str = "") -> list[str]:
     """The texts a model is given to read, wherever the dialect puts them."""
     if isinstance(value, str):

@@ -2,8 +2,9 @@
 
 Two roads end in a name: a refusal of the vendor's whose text says one (of an oversized output limit, of an effort that the
 model has not), and the clear part of a thinking signature. Where a relay lets one of them through, agreement is a match.
-The others are signs: a limit, rules that one model has and another has not, a tokenizer. They exclude siblings and confirm
-nobody, so that without a name the model stays `not_verifiable`.
+The others are signs: a limit, rules that one model has and another has not, a tokenizer, and among models of one tokenizer
+the prompt that the vendor adds where tools are offered. They exclude siblings and confirm nobody, so that without a name
+the model stays `not_verifiable`.
 """
 
 from __future__ import annotations
@@ -17,7 +18,11 @@ from relay_audit.pack import Pack
 from relay_audit.probe import Probe
 from relay_audit.words import Frozen
 
-RoadName = Literal["error_text", "signature", "limit", "rules", "tokenizer"]
+RoadName = Literal["error_text", "signature", "limit", "rules", "tokenizer", "tool_prompt"]
+OFFERED = "offered_tool"
+"""The case that offers a tool: beside the same text without one it shows what the vendor adds there."""
+APART = 8
+"""Tokens by which two tool prompts must differ to be told apart: less is what counts of one model may differ by."""
 
 
 class Road(Frozen):
@@ -82,6 +87,11 @@ def roads_of(model: ModelFacts, pack: Pack, probes: tuple[Probe, ...], knowledge
         known = {counts[frame.id] for frame in frames if frame}
         return pack.counter is not None and None not in frames and len(known) > 1
 
+    offered = any(c.id == OFFERED for c in cases)
+
+    def another_tool_prompt(other: ModelFacts) -> bool:
+        return offered and other in siblings_by_tool_prompt(model, knowledge, day)
+
     wordings = [
         row
         for row in knowledge.limits
@@ -98,10 +108,35 @@ def roads_of(model: ModelFacts, pack: Pack, probes: tuple[Probe, ...], knowledge
         Road(name="limit", ends_in_a_name=False, tells_apart=_those(others, another_limit)),
         Road(name="rules", ends_in_a_name=False, tells_apart=_those(others, other_rules)),
         Road(name="tokenizer", ends_in_a_name=False, tells_apart=_those(others, another_count)),
+        Road(name="tool_prompt", ends_in_a_name=False, tells_apart=_those(others, another_tool_prompt)),
     )  # fmt: skip
     return Roads(
         dialect=pack.dialect, model=model.name, siblings=names, roads=tuple(road for road in found if road.tells_apart)
     )
+
+
+def siblings_by_tool_prompt(model: ModelFacts, knowledge: Knowledge, day: dt.date) -> list[ModelFacts]:
+    """Models of the same tokenizer whose published tool prompt has another length than this one's, both within their term.
+    With another tokenizer a multiplied count of one could be the plain one of the other."""
+    if model.tool_prompt is None or model.age(day) != "fresh":
+        return []
+    mine = model.tool_prompt[0]
+    return [
+        other
+        for other in with_a_tool_prompt(model, knowledge, day)
+        if other.tool_prompt is not None and abs(other.tool_prompt[0] - mine) > APART
+    ]
+
+
+def with_a_tool_prompt(model: ModelFacts, knowledge: Knowledge, day: dt.date) -> list[ModelFacts]:
+    """Other models of the same tokenizer whose tool prompt was published, within its term."""
+    frame = knowledge.frame_for(model.name, day)
+    return [
+        other
+        for other in knowledge.models
+        if frame is not None and other.name != model.name and other.tool_prompt and other.age(day) == "fresh"
+        and (theirs := knowledge.frame_for(other.name, day)) is not None and theirs.id == frame.id
+    ]  # fmt: skip
 
 
 def _those(models: list[ModelFacts], differs: Callable[[ModelFacts], bool]) -> tuple[str, ...]:
@@ -121,6 +156,9 @@ def all_roads(
     )
 
 
+SIGNS: tuple[RoadName, ...] = ("limit", "rules", "tokenizer", "tool_prompt")
+
+
 def roads_markdown(rows: Iterable[Roads]) -> str:
     """A table per dialect: by its own name, by signs, and what is left when no name comes through."""
     lines: list[str] = []
@@ -128,16 +166,17 @@ def roads_markdown(rows: Iterable[Roads]) -> str:
     for row in rows:
         if row.dialect != heading:
             heading = row.dialect
-            lines += ["", f"## `{heading}`", "", "| model | names it | limit | rules | tokenizer | alike in every sign |",
-                      "| --- | --- | --- | --- | --- | --- |"]  # fmt: skip
+            lines += ["", f"## `{heading}`", "",
+                      "| model | names it | limit | rules | tokenizer | tool prompt | alike in every sign |",
+                      "| --- | --- | --- | --- | --- | --- | --- |"]  # fmt: skip
         by = {road.name: road for road in row.roads}
         naming = ", ".join(road.name for road in row.roads if road.ends_in_a_name)
         cells = [
             f"`{row.model}`",
             naming.replace("_", " ") or "nothing: `model.not_verifiable`",
-            *(_listed(by[name].tells_apart if name in by else (), row.siblings) for name in ("limit", "rules", "tokenizer")),
+            *(_listed(by[name].tells_apart if name in by else (), row.siblings) for name in SIGNS),
             _listed(row.alike, row.siblings),
-        ]  # fmt: skip
+        ]
         lines.append("| " + " | ".join(cells) + " |")
     return "\n".join(lines).strip() + "\n"
 

@@ -128,9 +128,13 @@ def model_roads_markdown() -> str:
         ["# Roads to a model's name", "",
          f"Generated from `probes/` and `known_fingerprints/` as of {day}; `relay-audit fingerprints roads` prints today's.", "",
          "A road in the second column ends in the model's own name: where a relay lets it through and it agrees, that is",
-         "`model.matches`. The next three are signs: they exclude the siblings named and confirm nobody. Whoever stands in the",
+         "`model.matches`. The next four are signs: they exclude the siblings named and confirm nobody. Whoever stands in the",
          "last column is not told from the model as long as no name comes through. Without a name the model is",
          "`model.not_verifiable`, never a pass. Whatever the model, a relay's own header or log may admit another one.", "",
+         "*Tool prompt* is what the vendor itself adds to the input where a tool is offered. It is compared among models of one",
+         "tokenizer whose figure was published, where the figures are more than 8 tokens apart; those of the tokenizer before",
+         "4.7 are alike to a token. A model without a published figure is told from nobody by it: with an official key the",
+         "vendor's own count of the day stands in for the figure, and what differs from that is said.", "",
          roads_markdown(all_roads(packs.dialects, packs.probes, knowledge, day))]
     )  # fmt: skip
 

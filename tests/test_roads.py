@@ -66,11 +66,33 @@ def test_where_no_vendors_text_names_a_model_none_can_be_verified(dialect):
 def test_signs_are_mutual_and_no_model_is_its_own_sibling():
     for row in ROWS.values():
         assert row.model not in row.siblings
-        for name in ("limit", "rules", "tokenizer"):
+        for name in ("limit", "rules", "tokenizer", "tool_prompt"):
             for other in signs(row, name):
                 back = ROWS[row.dialect, other]
                 open_there = name != "limit" or KNOWLEDGE.max_output_of(other, TODAY) is not None
                 assert not open_there or row.model in signs(back, name)
+
+
+def test_published_tool_prompts_tell_siblings_of_one_tokenizer_apart():
+    """The table: four figures of the newer tokenizer in three classes; those of the older one lie a token apart."""
+    newer = {"claude-opus-5", "claude-opus-4-8", "claude-opus-4-7", "claude-sonnet-5"}
+    assert signs(ROWS["anthropic", "claude-opus-5"], "tool_prompt") == {"claude-opus-4-7", "claude-sonnet-5"}
+    assert signs(ROWS["anthropic", "claude-opus-4-8"], "tool_prompt") == {"claude-opus-4-7", "claude-sonnet-5"}
+    assert signs(ROWS["anthropic", "claude-opus-4-7"], "tool_prompt") == newer - {"claude-opus-4-7"}
+    assert signs(ROWS["anthropic", "claude-sonnet-5"], "tool_prompt") == newer - {"claude-sonnet-5"}
+    assert {row.model for row in ROWS.values() if signs(row, "tool_prompt")} == newer
+    known = {m.name for m in KNOWLEDGE.models if m.tool_prompt}
+    assert known - newer, "the older ones are published and alike"
+    assert set(ROWS["anthropic", "claude-opus-5"].alike) == {"claude-haiku-5-5", "claude-opus-4-8"}
+    past = TODAY + dt.timedelta(days=366)
+    assert not [
+        r
+        for r in all_roads(PACKS.dialects, PACKS.probes, KNOWLEDGE, past, "claude-opus-5")[0].roads
+        if r.name == "tool_prompt"
+    ]
+    unasked = tuple(p for p in PACKS.probes if p.id != "anthropic/model_rules")
+    rows = all_roads(PACKS.dialects, unasked, KNOWLEDGE, TODAY, "claude-opus-5")[0].roads
+    assert not [r for r in rows if r.name == "tool_prompt"], "nothing offers a tool"
 
 
 def test_without_a_counter_no_tokenizer_and_past_its_term_no_signature():
@@ -89,7 +111,7 @@ def test_one_model_is_asked_for_by_any_of_its_names():
 def test_a_table_lists_names_or_all_but_a_few():
     text = roads_markdown([ROWS["anthropic", "claude-opus-4-8"], ROWS["moonshot", "kimi-k3"]])
     assert "## `anthropic`" in text
-    assert "| `kimi-k3` | nothing: `model.not_verifiable` | – | – | – | all |" in text
+    assert "| `kimi-k3` | nothing: `model.not_verifiable` | – | – | – | – | all |" in text
     assert f"| {', '.join(ROWS['anthropic', 'claude-opus-4-8'].alike)} |\n" in text
     assert "| all but claude-" in text
 

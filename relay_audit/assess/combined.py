@@ -26,6 +26,7 @@ MIN_DOUBTED = 2
 def in_combination(found: list[Finding], evidence: Evidence, knowledge: Knowledge) -> list[Finding]:
     """The findings, with what two of them say together. Nothing is taken away that said more alone."""
     counted = _by_limit_and_tokenizer(_by_channel_and_tokenizer(found, evidence))
+    counted = _by_tool_prompt_and_rules(counted, knowledge)
     named = _by_limit_and_name(counted, evidence, knowledge)
     signed = _signed_and_seen(named, evidence, knowledge)
     return _signed_elsewhere(signed, evidence, knowledge)
@@ -80,7 +81,8 @@ def _by_limit_and_tokenizer(found: list[Finding]) -> list[Finding]:
 
 def _by_limit_and_name(found: list[Finding], evidence: Evidence, knowledge: Knowledge) -> list[Finding]:
     """Every answer names one other model, and the output limit is that model's: named in a refusal, or what the vendor
-    refuses for the claimed model was answered and the named one takes so much. A label alone would be nobody's fault."""
+    refuses for the claimed model was answered and the named one takes so much; or the tool prompt is. A label alone would be
+    nobody's fault."""
     told = next((f for f in found if f.code == "model.name_mismatch" and not f.params.get("road")), None)
     facts = (
         knowledge.model(told.params["untrusted_returned"]) if told and told.params["n"] == told.params["of"] else None
@@ -89,11 +91,38 @@ def _by_limit_and_name(found: list[Finding], evidence: Evidence, knowledge: Know
         return found
     name = told.params["untrusted_returned"]
     limit = _limit_of(name, found, knowledge) or next((f for f in found if _takes(f, facts, evidence)), None)
-    if limit is None:
+    second = limit or _tool_prompt_of(name, found, knowledge)
+    if second is None:
         return found
     asked, n = told.params["requested"], told.params["n"]
-    made = _substituted(told, limit, limit.basis, asked=asked, name=name, road="limit_and_name", n=n)
-    return [*(f for f in found if f is not limit or f.code == "model.limit_mismatch"), made]
+    road = "limit_and_name" if limit else "tool_prompt_and_name"
+    made = _substituted(told, second, second.basis, asked=asked, name=name, road=road, n=n)
+    return [*(f for f in found if f is not second or f.code == "model.limit_mismatch"), made]
+
+
+def _by_tool_prompt_and_rules(found: list[Finding], knowledge: Knowledge) -> list[Finding]:
+    """Another generation's tool prompt on the bill, and fields taken that the claimed model refuses and that generation takes.
+    A field that was dropped on the way brings no prompt with it, and a prompt that was added takes no field."""
+    prompt = _tool_prompt(found)
+    taken = next((f for f in found if f.code == "params.illegal_accepted" and f.outcome == "mismatch"), None)
+    if prompt is None or taken is None or any(f.code == "model.substituted" for f in found):
+        return found
+    names = [name for name in prompt.params["fits"] if _rules_of(name, found, knowledge)]
+    if not names:
+        return found
+    asked, n, name = prompt.params["requested"], taken.params["n"], ", ".join(names)
+    made = _substituted(prompt, taken, taken.basis, asked=asked, name=name, road="tool_prompt_and_rules", n=n)
+    return [made if f is prompt else f for f in found]
+
+
+def _tool_prompt(found: list[Finding]) -> Finding | None:
+    return next((f for f in found if f.code == "model.tool_prompt_differs" and f.outcome == "mismatch"), None)
+
+
+def _tool_prompt_of(name: str, found: list[Finding], knowledge: Knowledge) -> Finding | None:
+    """The tool prompt, where it fits the model of this name."""
+    facts, prompt = knowledge.model(name), _tool_prompt(found)
+    return prompt if prompt and facts and facts.name in prompt.params["fits"] else None
 
 
 def _substituted(first: Finding, second: Finding, basis: Basis, *, asked: str, name: str, road: str, n: int) -> Finding:
@@ -121,14 +150,15 @@ def _takes(item: Finding, facts: ModelFacts, evidence: Evidence) -> bool:
 
 def _signed_and_seen(found: list[Finding], evidence: Evidence, knowledge: Knowledge) -> list[Finding]:
     """A signature that names another model, and what no signature can bring about: the tokens are another tokenizer's,
-    fields are taken that the claimed model refuses and the signed one takes, or the output limit is the signed one's. One
-    field alone may have been dropped."""
+    fields are taken that the claimed model refuses and the signed one takes, or the output limit or the tool prompt is the
+    signed one's. One field alone may have been dropped."""
     signed = next((f for f in found if f.code == "model.name_mismatch" and f.params.get("road") == "signature"), None)
     if signed is None or any(f.code == "model.substituted" for f in found):
         return found
     count, taken = _tokenizer(found), _rules_of(signed.params["untrusted_returned"], found, knowledge)
     limit = _limit_of(signed.params["untrusted_returned"], found, knowledge)
-    second = count or taken or limit
+    prompt = _tool_prompt_of(signed.params["untrusted_returned"], found, knowledge)
+    second = count or taken or limit or prompt
     streams = () if second else _streams_beside(signed, evidence)
     if second is None and not streams:
         return found
@@ -139,7 +169,7 @@ def _signed_and_seen(found: list[Finding], evidence: Evidence, knowledge: Knowle
             "untrusted_leaked": signed.params["untrusted_returned"],
             "road": "signature_and_tokenizer"
             if not second or count
-            else f"signature_and_{'rules' if taken else 'limit'}",
+            else f"signature_and_{'rules' if taken else 'limit' if limit else 'tool_prompt'}",
             "n": signed.params["n"],
         },
         exchanges=tuple(dict.fromkeys((*signed.exchanges, *(second.exchanges if second else streams)))),
@@ -149,7 +179,7 @@ def _signed_and_seen(found: list[Finding], evidence: Evidence, knowledge: Knowle
         expected={**(second.expected if second else {}), **signed.expected},
         observed={**(second.observed if second else {}), **signed.observed},
     )
-    return [made if f is signed else f for f in found]
+    return [made if f is signed else f for f in found if f is not prompt or second is not prompt]
 
 
 def _limit_of(name: str, found: list[Finding], knowledge: Knowledge) -> Finding | None:

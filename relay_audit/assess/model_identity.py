@@ -1,8 +1,8 @@
 """Check 3: which model answers? Six names are kept apart: requested, sent, returned, leaked in an error, headed, logged.
 
 Four roads can lead to a name: what the relay's own header or log admits, the vendor's refusal of an oversized output
-limit, rules that separate the generations, and the clear part of a thinking signature. A road that was not open proves
-nothing, and where none was, the model is `not_verifiable`, never a pass.
+limit, rules that separate the generations, and the clear part of a thinking signature. Counts are signs. A road that was
+not open proves nothing, and where none was, the model is `not_verifiable`, never a pass.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ from typing import Any, NamedTuple
 from relay_audit.assess.channel_signals import signatures_of
 from relay_audit.assess.long_bodies import longest_of
 from relay_audit.assess.model_names import commonest, names_told, relation
+from relay_audit.assess.tool_prompt import excluded_by_tool_prompt, tool_prompt_findings
 from relay_audit.assess.tripped import tripped
 from relay_audit.books import SiteFacts
 from relay_audit.bounds import percent, unseen_share
@@ -52,6 +53,8 @@ def assess_model_identity(evidence: Evidence, knowledge: Knowledge) -> list[Find
         *_till(evidence),
     ]
     found += _signed_by_another(found, evidence, knowledge)
+    if not any(f.code == "model.substituted" for f in found):
+        found += tool_prompt_findings(evidence, knowledge)
     if _asked_for(evidence) and not any(f.code.startswith("model.") and f.severity != "info" for f in found):
         found += _matches(leaks, evidence, knowledge)
     return found
@@ -197,22 +200,22 @@ def _matches(leaks: list[Leak], evidence: Evidence, knowledge: Knowledge) -> lis
     signed = [x for x, name in _signed(evidence, knowledge) if relation(asked, name, knowledge) == "same"]
     kept = _rules_kept(evidence, knowledge)
     roads = ["error_text"] * bool(named) + ["signature"] * bool(signed)
-    params: dict[str, Any] = {"requested": asked, "roads": roads, "siblings": _siblings(asked, kept, knowledge),
-                              "longest": longest_of(evidence)}  # fmt: skip
+    counted = excluded_by_tool_prompt(evidence, knowledge)
+    siblings = [name for name in _siblings(asked, kept, knowledge) if name not in counted]
+    params: dict[str, Any] = {"requested": asked, "roads": roads, "siblings": siblings, "longest": longest_of(evidence)}
+    signs = {"rules_kept": kept} | ({"tool_prompt_excludes": sorted(counted)} if counted else {})
     if roads:
         n = len(named) + len(signed)
         params |= {"n": n, "share_bound": percent(unseen_share(n))}
         return [
             finding("model.matches", params, exchanges=(*named, *signed),
                     evidence_level="observed_pattern", basis="known_list", expected={"model": asked},
-                    observed={"model": asked, "rules_kept": kept})
+                    observed={"model": asked, **signs})
         ]  # fmt: skip
     tried = [e.id for case in (OVERSIZE, *knowledge.naming_cases, *kept) for _, e in _of_case(evidence, case)]
     params["reason"] = _why_closed(evidence, leaks, knowledge)
     return [
-        finding(
-            "model.not_verifiable", params, exchanges=tuple(tried), confidence="weak", observed={"rules_kept": kept}
-        )
+        finding("model.not_verifiable", params, exchanges=tuple(tried), confidence="weak", observed=signs),
     ]
 
 

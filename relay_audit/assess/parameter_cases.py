@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from relay_audit.assess.parameter_effects import EFFECTS
+from relay_audit.assess.tool_prompt import FORCED, tool_arrived
 from relay_audit.assess.tripped import lowered, tripped
 from relay_audit.conformance import RelayDefault
 from relay_audit.error_text import SHELL_TYPES, Said, read_refusal, same_complaint
@@ -20,6 +21,7 @@ from relay_audit.exchange import Exchange, pointer, says_error
 from relay_audit.finding import Basis, EvidenceLevel
 from relay_audit.fingerprint import Knowledge, canonical_model
 from relay_audit.plan import Step
+from relay_audit.roads import OFFERED
 from relay_audit.usage import is_generation
 
 CONTROL_WINDOW = dt.timedelta(minutes=15)
@@ -249,6 +251,8 @@ def _legal(step: Step, exchange: Exchange, official: Official, scene: Scene) -> 
         return result("unclear")
     if step.case in EFFECTS:
         return result(EFFECTS[step.case](step, exchange, scene.evidence.pack, official.reads))
+    if step.case in (OFFERED, FORCED):
+        return result(tool_arrived(step, exchange, scene.evidence))
     for path, value in official.reads.items():
         seen = _read_back(path, value, exchange, scene)
         if seen == "dropped" and scene.is_default(rows, "rewritten", status):

@@ -109,11 +109,13 @@ def _points(steps: list[Step], evidence: Evidence) -> list[Point]:
 
 def _of_the_same_line(first: Step, evidence: Evidence) -> list[Point]:
     """What else was sent of this very line, for another question and later in the run: who is honest for the first requests
-    only is not on the line in these."""
+    only is not on the line in these. A tool is more than the line."""
     line, _, closing = max(texts_of(first.body), key=len, default="").partition("\n")
     closing = closing.rpartition("\n")[2]
     points = []
     for step in evidence.plan.chargeable() if evidence.plan and line and closing else ():
+        if step.body.get("tools"):
+            continue
         *lines, last = max(texts_of(step.body), key=len, default="").split("\n")
         exchange = evidence.of_step(step.id)
         usage = read_usage(exchange, evidence.pack) if exchange else None

@@ -124,6 +124,25 @@ def streams_below(evidence: Evidence) -> tuple[str, ...]:
     return ids_of(low) if len(low) >= ENOUGH and len({s.factor("script") for s in low}) > 1 else ()
 
 
+def steady(evidence: Evidence, beside: Exchange) -> bool:
+    """Whether whole answers to texts of three sizes at least, sent as this one was and without a system prompt, keep to one
+    constant beside the vendor's count: nothing is multiplied, estimated or counted by another tokenizer."""
+    plan = evidence.plan
+    if plan is None or not plan.counter:
+        return False
+    pairs = [(s, e) for s in plan.chargeable() if (e := evidence.of_step(s.id))]
+    samples, _ = _against_counter(evidence, [(s, e, u) for s, e in pairs if (u := read_usage(e, evidence.pack))])
+    alike = [
+        s for s in samples if s.user_agent == _agent(beside) and "True" not in (s.factor("stream"), s.factor("system"))
+    ]
+    low, high = range_of(alike) if alike else (0, 0)
+    return len({s.official for s in alike}) >= MIN_SIZES and high - low <= SPREAD
+
+
+def _agent(exchange: Exchange) -> str:
+    return next((value for name, value in exchange.request.headers if name.lower() == "user-agent"), "")
+
+
 def _patterns_alone(found: list[Finding]) -> list[Finding]:
     """Ordinary use was not made to be measured: a difference without a pattern accuses nobody in it."""
     return [
@@ -143,8 +162,7 @@ def _against_counter(
         if isinstance(control, str):
             refused.append(control)
         else:
-            agent = next((value for name, value in exchange.request.headers if name.lower() == "user-agent"), "")
-            samples.append(Sample(step, exchange.id, control[0], usage, control[1], agent, _shape(exchange)))
+            samples.append(Sample(step, exchange.id, control[0], usage, control[1], _agent(exchange), _shape(exchange)))
     return samples, refused
 
 

@@ -97,7 +97,9 @@ def usage(
     body: dict[str, Any], model: Model, output: int, how: Treatment, seen: Variation, thought: int = 0
 ) -> dict[str, Any]:
     """The usage block: billed input is the count, the run's template offset and whatever was added on the way."""
-    counted = count_body(body, how.generation or model.generation) + seen.template_offset + how.hidden
+    counted = (
+        count_body(body, how.generation or model.generation, model.tool_prompt) + seen.template_offset + how.hidden
+    )
     counted -= how.prefix.tokens
     billed = int((counted * how.factor).quantize(Decimal(1), ROUND_HALF_UP))
     written, read = (how.cached, 0) if how.cache_is_new else (0, how.cached)

@@ -142,7 +142,8 @@ class Official:
         if self._state == "lacks_model":
             return self.as_json(self.refused(Refusal(404, "not_found_error", f"model: {body['model']}")))
         self._counts += 1
-        tokens = count_body(body, MODELS[body["model"]].generation)
+        model = MODELS[body["model"]]
+        tokens = count_body(body, model.generation, model.tool_prompt)
         if self._state == "incident" and self._counts in INCIDENT:
             tokens += INCIDENT_TOKENS
         return self.as_json(self._free({"input_tokens": tokens}))

@@ -45,8 +45,10 @@ GENERATIONS: dict[GenerationName, Generation] = {
 }
 TURN = 3
 """Tokens of every further turn, and of a system prompt's frame."""
-TOOLS = 354
-"""The vendor's own tool prompt (documented for Sonnet 5 with tool_choice auto)."""
+ToolPrompt = tuple[int, int]
+TOOLS: ToolPrompt = (400, 520)
+"""The vendor's own tool prompt, with tool_choice auto or none and with any or tool: for models whose figure nobody has published
+a figure of the lab's own, between those of the others."""
 OTHER_BLOCK = 120
 """An image or document: any constant serves here."""
 
@@ -76,7 +78,7 @@ def _count_piece(kind: str, length: int, rates: Generation) -> int:
             return 1
 
 
-def count_body(body: dict[str, Any], name: GenerationName) -> int:
+def count_body(body: dict[str, Any], name: GenerationName, tool_prompt: ToolPrompt = TOOLS) -> int:
     """What the count endpoint says of a request: frame, turns, system prompt and tools."""
     turns = body.get("messages") or []
     total = GENERATIONS[name].template + TURN * max(len(turns) - 1, 0)
@@ -84,7 +86,8 @@ def count_body(body: dict[str, Any], name: GenerationName) -> int:
     if body.get("system"):
         total += TURN + _count_content(body["system"], name)
     if body.get("tools"):
-        total += TOOLS + count_text(json.dumps(body["tools"], ensure_ascii=False), name)
+        forced = (body.get("tool_choice") or {}).get("type") in ("any", "tool")
+        total += tool_prompt[forced] + count_text(json.dumps(body["tools"], ensure_ascii=False), name)
     return total
 
 

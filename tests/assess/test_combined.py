@@ -281,3 +281,56 @@ def test_a_signature_and_the_limit_of_the_model_it_names_are_that_model(cap: int
     made = [f for f in in_combination([signed, limit], run_of([], []), KNOWLEDGE) if f.code == "model.substituted"]
     assert [f.params["road"] for f in made] == [road] * bool(road)
     assert [f.exchanges for f in made] == [("X0002", "X0003")] * bool(road)
+
+
+def tool_prompt(*fits: str, outcome: Any = "mismatch") -> Finding:
+    return finding(
+        "model.tool_prompt_differs", {"requested": MODEL, "billed": 315, "low": 429, "high": 429, "fits": list(fits)},
+        exchanges=("X0007",), outcome=outcome, severity="low" if outcome == "mismatch" else "info", basis="live_official",
+        expected={"tool_prompt": [429, 429]}, observed={"tool_prompt": 315},
+    )  # fmt: skip
+
+
+BOTH_FIT = ("claude-opus-5", "claude-opus-4-8")
+
+
+def test_another_tool_prompt_and_what_that_generation_takes_are_another_model() -> None:
+    rules = taken("thinking_disabled", "forced_tool")
+    found = in_combination([tool_prompt(*BOTH_FIT), rules], run(BARE), KNOWLEDGE)
+    assert [f.code for f in found] == ["model.substituted", "params.illegal_accepted"]
+    made = found[0]
+    assert (made.severity, made.accusation, made.params["road"]) == ("critical", True, "tool_prompt_and_rules")
+    assert (made.params["untrusted_leaked"], made.params["n"]) == ("claude-opus-5, claude-opus-4-8", 2)
+    assert made.exchanges == ("X0007", "X0004")
+
+
+@pytest.mark.parametrize(
+    "beside",
+    [
+        [tool_prompt(*BOTH_FIT), taken("forced_tool")],  # one field may have been dropped
+        [tool_prompt(*BOTH_FIT), taken("thinking_enabled", "sampling_half")],  # these two refuse that as well
+        [tool_prompt(outcome="inconclusive"), taken("thinking_disabled", "forced_tool")],
+        [tool_prompt(*BOTH_FIT)],
+    ],
+)
+def test_a_tool_prompt_beside_what_does_not_agree_with_it_stays_low(beside: list[Finding]) -> None:
+    assert in_combination(beside, run(BARE), KNOWLEDGE) == beside
+
+
+def test_a_tool_prompt_and_a_name_that_agree_are_that_model() -> None:
+    signed = SIGNED.model_copy(update={"params": {**SIGNED.params, "untrusted_returned": "claude-opus-5"}})
+    found = in_combination([signed, tool_prompt(*BOTH_FIT)], run(BARE), KNOWLEDGE)
+    assert [(f.code, f.params["road"]) for f in found] == [("model.substituted", "signature_and_tool_prompt")]
+    told = named_by_answers("claude-opus-5-20260724")
+    made = only(
+        [
+            f
+            for f in in_combination([told, tool_prompt(*BOTH_FIT)], run(BARE), KNOWLEDGE)
+            if f.code == "model.substituted"
+        ]
+    )
+    assert (made.params["road"], made.params["untrusted_leaked"]) == ("tool_prompt_and_name", "claude-opus-5-20260724")
+    for other in (SIGNED, named_by_answers("claude-sonnet-5")):
+        assert in_combination([other, tool_prompt(*BOTH_FIT)], run(BARE), KNOWLEDGE) == [other, tool_prompt(*BOTH_FIT)]
+    both = in_combination([signed, COUNT, tool_prompt(*BOTH_FIT)], run(BARE), KNOWLEDGE)
+    assert [f.code for f in both] == ["model.substituted", "tokens.tokenizer_differs", "model.tool_prompt_differs"]
