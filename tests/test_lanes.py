@@ -137,9 +137,9 @@ def test_a_refusal_charged_beyond_its_line_ends_the_run(tmp_path: Path) -> None:
     def dear(seen, before):
         if seen.path != new_api.LOG or before < 2:
             return None
-        last = [e for e in stage.history.sent() if e.status == 200][-1]
-        row = {"created_at": int(last.sent_at.timestamp()), "type": 2, "model_name": "claude-sonnet-5-5", "other": "",
-               "quota": 5_000_000, "request_id": last.response.header(new_api.REQUEST_ID)}  # fmt: skip
+        canary = next(e for e in stage.history.sent() if e.step.endswith("canary.temperature_range"))
+        row = {"created_at": int(canary.sent_at.timestamp()), "type": 2, "model_name": "claude-sonnet-5-5", "other": "",
+               "quota": 5_000_000, "request_id": canary.response.header(new_api.REQUEST_ID)}  # fmt: skip
         return json_answer({"success": True, "data": [row]})
 
     stage = staged("everything_taken", tmp_path, audit={"checks": [3, 4, 6]}, replace=dear)
