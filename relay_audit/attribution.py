@@ -15,7 +15,7 @@ from relay_audit.finding import Finding
 from relay_audit.plan import Step
 from relay_audit.usage import read_usage
 
-Question = tuple[str, str, str]
+Asked = tuple[str, str, str]
 """Probe, request and case: the same question in two runs, however it was worded."""
 SHARE_MOVED = 0.05
 """A side's tokens per estimated token moved by more than this: beyond what another wording explains."""
@@ -81,22 +81,22 @@ def _unit_price(evidence: Evidence) -> tuple[str, str, str] | None:
     return None if price is None else (str(price.input), str(price.output), price.source)
 
 
-def questions(evidence: Evidence) -> set[Question]:
+def questions(evidence: Evidence) -> set[Asked]:
     """What a run's plan asks of the relay."""
     steps = evidence.plan.steps if evidence.plan else ()
     return {_question(step) for step in steps if step.side == "relay"}
 
 
-def questions_of(change: Change, older: Evidence, newer: Evidence) -> set[Question]:
+def questions_of(change: Change, older: Evidence, newer: Evidence) -> set[Asked]:
     """The questions a changed finding rests on, in the runs where it was found."""
-    asked: set[Question] = set()
+    asked: set[Asked] = set()
     for item, evidence in ((change.before, older), (change.after, newer)):
         asked |= _questions_under(item, evidence) if item is not None else set()
     return asked
 
 
-def _questions_under(finding: Finding, evidence: Evidence) -> set[Question]:
-    found: set[Question] = set()
+def _questions_under(finding: Finding, evidence: Evidence) -> set[Asked]:
+    found: set[Asked] = set()
     for exchange in (e for e in evidence.exchanges if e.id in finding.exchanges):
         step = _base_step(exchange, evidence)
         if step is not None:
@@ -112,11 +112,11 @@ def _base_step(exchange: Exchange, evidence: Evidence) -> Step | None:
     return next((step for name in names if (step := evidence.plan.step(name)) and step.side == "relay"), None)
 
 
-def _question(step: Step) -> Question:
+def _question(step: Step) -> Asked:
     return (step.probe, step.request, step.case)
 
 
-def answered(evidence: Evidence, asked: set[Question]) -> bool:
+def answered(evidence: Evidence, asked: set[Asked]) -> bool:
     """Whether at least one of these questions got an answer here."""
     steps = [s for s in (evidence.plan.steps if evidence.plan else ()) if s.side == "relay" and _question(s) in asked]
     return any((e := evidence.of_step(step.id)) is not None and e.status is not None for step in steps)
@@ -147,7 +147,7 @@ def _basis_changed(older: Evidence, newer: Evidence) -> bool:
     return older.target.no_counter_reason != newer.target.no_counter_reason
 
 
-def _sides(change: Change, older: Evidence, newer: Evidence, asked: set[Question]) -> Told:
+def _sides(change: Change, older: Evidence, newer: Evidence, asked: set[Asked]) -> Told:
     """Both runs asked the same and were answered: which side answered otherwise?"""
     relay, official = (_moved(side, older, newer, asked) for side in ("relay", "official"))
     if change.check == 2 and (_tokens_moved("relay", older, newer) or _tokens_moved("official", older, newer)):
@@ -165,13 +165,13 @@ def _sides(change: Change, older: Evidence, newer: Evidence, asked: set[Question
     return "relay", "relay_answers_otherwise" if relay else "same_questions"
 
 
-def _moved(side: str, older: Evidence, newer: Evidence, asked: set[Question]) -> bool:
+def _moved(side: str, older: Evidence, newer: Evidence, asked: set[Asked]) -> bool:
     """Whether a side's refusals and acceptances of these questions are others."""
     return _statuses(side, older, asked) != _statuses(side, newer, asked)
 
 
-def _statuses(side: str, evidence: Evidence, asked: set[Question]) -> set[tuple[Question, int | None]]:
-    found: set[tuple[Question, int | None]] = set()
+def _statuses(side: str, evidence: Evidence, asked: set[Asked]) -> set[tuple[Asked, int | None]]:
+    found: set[tuple[Asked, int | None]] = set()
     for exchange in evidence.exchanges:
         step = _base_step(exchange, evidence)
         if exchange.side == side and step is not None and _question(step) in asked and exchange.status is not None:

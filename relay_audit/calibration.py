@@ -15,8 +15,9 @@ from relay_audit.evidence import Evidence
 from relay_audit.finding import Finding
 from relay_audit.fingerprint import Knowledge
 from relay_audit.pack import Pack
-from relay_audit.plan import WHEN, Plan, Question, Step, When, count_body, path_for, values_of
+from relay_audit.plan import WHEN, Plan, Step, When, count_body, path_for
 from relay_audit.probe import Probe, RequestSpec
+from relay_audit.question import Question, values_of
 from relay_audit.wording import Wording, Wordlists
 
 TOGETHER = f"{OVERSIZE}_with_"

@@ -18,8 +18,9 @@ from relay_audit.exchange import pointer
 from relay_audit.fingerprint import ROWS, Knowledge, Known, VerdictRule
 from relay_audit.media_facts import Pin
 from relay_audit.pack import Pack
-from relay_audit.plan import Question, combinations, values_of
+from relay_audit.plan import combinations
 from relay_audit.probe import Probe, RequestSpec
+from relay_audit.question import Question, values_of
 from relay_audit.refusal import line_of, nearest, parse, read_as, refuse
 from relay_audit.resources import folder
 from relay_audit.wording import Wording, Wordlists

@@ -37,13 +37,17 @@ class Lanes:
     def ended(self, step: Step) -> bool:
         """Whether a refusal will not be sent any more."""
         ended = self.recorder.history.ended_lanes
-        return step.refusal and (ALL in ended or step.lane in ended or self._was_taken(step))
+        closed = ALL in ended or step.lane in ended or self._was_taken(step)
+        return step.refusal and (closed or bool(step.after and not any(map(was_answered, self._sent_of(step.after)))))
+
+    def _sent_of(self, case: str) -> list[Exchange]:
+        history = self.recorder.history
+        alike = {s.id for s in history.plan.steps if s.case == case} if case and history.plan else set()
+        return [e for e in history.sent() if e.step in alike]
 
     def _was_taken(self, step: Step) -> bool:
         """Whether this case was answered or charged before: it is not for nothing any more, and asked no more."""
-        history = self.recorder.history
-        alike = {s.id for s in history.plan.steps if s.case and s.case == step.case} if history.plan else set()
-        sent = [e for e in history.sent() if e.step in alike]
+        history, sent = self.recorder.history, self._sent_of(step.case)
         entries = [entry for e in sent if (entry := history.ledger.entry(e.id)) is not None]
         return any(map(was_answered, sent)) or any(entry.amount > 0 for entry in entries if entry.state == "settled")
 

@@ -13,6 +13,7 @@ from relay_audit.finding import Coverage
 from relay_audit.pack import Pack
 from relay_audit.probe import USER_AGENTS, Bound, Case, Probe, ProfileName, RequestSpec, Stage
 from relay_audit.prompt_text import estimate_of
+from relay_audit.question import Question, values_of
 from relay_audit.video import VideoOrder
 from relay_audit.wording import Wording
 from relay_audit.words import Frozen, Side, canonical, digest
@@ -24,7 +25,6 @@ STAGES: tuple[Stage, ...] = ("probe", "canary", "batch")
 """Legal requests first, then one refusal at a time with the relay's books read after it, then the rest."""
 TOKENS = 2
 """The check whose requests go first: a run that ends early still has something to compare."""
-OF_A_FILM = ("$seconds", "$seconds_text", "$resolution", "$size", "$mode")
 CHECKS_HERE = (1, 2, 3, 4, 6)
 """The checks this version has; the others are named in coverage, never passed over."""
 
@@ -58,6 +58,8 @@ class Step(Frozen):
     """No legal output limit in the body: at most is the software's largest fill or clamp."""
     tier: Literal["", "users", "integration", "none"] = ""
     """For a case: whom a difference touches."""
+    after: str = ""
+    """For a case: the one that has to have been answered before it is sent."""
     trip_wire: str = ""
     """For the oversized limit: the case whose fault stands behind it."""
     mirrors: str = ""
@@ -107,31 +109,6 @@ class Plan(Frozen):
 
     def chargeable(self, side: Side = "relay") -> tuple[Step, ...]:
         return tuple(step for step in self.steps if step.cost == "may_charge" and step.side == side)
-
-
-class Question(Frozen):
-    """What a plan is made from, besides packs: the parts of a target that decide what is sent."""
-
-    model: str
-    official_model: str
-    dialect: str
-    profile: ProfileName
-    checks: tuple[int, ...]
-    software: str
-    counter: bool
-    """An official key and a counting endpoint are at hand."""
-    family: str = ""
-    has_baseline: bool = False
-    also: tuple[str, ...] = ()
-    free_only: bool = False
-    official: bool = False
-    official_priced: bool = True
-    """An official key is at hand, so that the same body can be sent there; without a price only if it is refused."""
-    refuses: dict[str, bool] = Field(default_factory=dict)
-    """Trait → whether the claimed model refuses it, as far as known."""
-    max_output: int | None = None
-    min_cacheable: int = 4096
-    """Tokens of the smallest prefix that the vendor caches for the model; the largest known where not established."""
 
 
 def make_plan(question: Question, pack: Pack, probes: tuple[Probe, ...], wording: Wording, seed: int) -> Plan:
@@ -238,7 +215,7 @@ def _case_step(
     refusal = question.refuses[case.trait] if case.trait else not case.legal
     return step.model_copy(
         update={"case": case.id, "headers": case.headers, "key": case.key, "refusal": refusal, "unbounded": case.unbounded,
-                "tier": case.tier}
+                "tier": case.tier, "after": case.after}
     )  # fmt: skip
 
 
@@ -246,8 +223,9 @@ def _sendable(case: Case, question: Question, pack: Pack) -> bool:
     """A case that is meant for this family; an oversized limit only where the vendor refuses it and the limit is known."""
     if (case.families and question.family not in case.families) or (case.trait and case.trait not in question.refuses):
         return False
-    oversize = b"$max_output_plus_1" in canonical(case.set)
-    return not oversize or (pack.oversize == "allowed" and question.max_output is not None)
+    limits = {b"$max_output_plus_1": question.max_output, b"$next_output_plus_1": question.next_output}
+    asked = [limit for name, limit in limits.items() if name in canonical(case.set)]
+    return not asked or (pack.oversize == "allowed" and None not in asked)
 
 
 def _mirrors(step: Step, question: Question, probes: list[Probe]) -> list[Step]:
@@ -265,18 +243,6 @@ def _mirrors(step: Step, question: Question, probes: list[Probe]) -> list[Step]:
         step.model_copy(update={**common, "id": f"mirror.{when}.{step.id}", "when": when, "cost": "free"})
         for when in ("before", "after")
     ]
-
-
-def values_of(question: Question, factors: dict[str, JsonValue]) -> dict[str, JsonValue]:
-    """What the references of one body stand for."""
-    return {
-        "$model": question.model,
-        "$unknown_model": "no-such-model-4f1c",
-        "$max_output_plus_1": (question.max_output or 0) + 1,
-        "$prefix_words": question.min_cacheable * 5 // 4,
-        **dict.fromkeys(OF_A_FILM, ""),
-        **{f"${factor}": level for factor, level in factors.items()},
-    }
 
 
 def combinations(request: RequestSpec) -> list[dict[str, JsonValue]]:

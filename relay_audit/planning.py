@@ -9,8 +9,9 @@ from relay_audit.books import SiteFacts
 from relay_audit.calibration import with_calibration
 from relay_audit.catalog import Packs
 from relay_audit.fingerprint import Knowledge
-from relay_audit.plan import Plan, Question, make_plan
+from relay_audit.plan import Plan, make_plan
 from relay_audit.prices import PriceFile
+from relay_audit.question import Question
 from relay_audit.quote import Prices, UnitPrice
 from relay_audit.relays import detect, tariff
 from relay_audit.relays.registry import adapter_of
@@ -49,8 +50,16 @@ def question_for(history: History, knowing: Knowing, site: SiteFacts, *, counter
         official_priced=official_price(history, knowing) is not None,
         min_cacheable=(facts.min_cacheable if facts else None) or 4096,
         max_output=knowing.knowledge.max_output_of(target.official_model, day),
+        next_output=_next_output(target.official_model, pack.dialect, knowing.knowledge, day),
         refuses=facts.refuses if facts else {},
     )
+
+
+def _next_output(model: str, dialect: str, knowledge: Knowledge, day: dt.date) -> int | None:
+    """The smallest output limit above the model's own that any model sold in the dialect has."""
+    own = knowledge.max_output_of(model, day)
+    limits = (knowledge.max_output_of(m.name, day) for m in knowledge.models if dialect in m.dialects)
+    return min((limit for limit in limits if own and limit and limit > own), default=None)
 
 
 def plan_by(question: Question, history: History, knowing: Knowing, seed: int) -> Plan:

@@ -28,6 +28,8 @@ VALUES: dict[str, str] = {
     "$model": "the model under audit, as the side being asked calls it",
     "$nonce": "a fresh word of this run",
     "$max_output_plus_1": "the claimed model's published output limit plus one; only where the dialect allows it",
+    "$next_output_plus_1": "the next larger output limit that is published for a model of the dialect, plus one; only where the "
+    "dialect allows it and there is one",
     "$unknown_model": "a model name that nobody has",
     "$prefix_words": "so many words that a prefix of them is above the smallest that the vendor caches for the model",
     "$seconds": "how long the ordered film is to be",
@@ -104,6 +106,8 @@ class Case(Frozen):
     trait: str = ""
     """A rule that separates models (`ModelFacts.refuses`): sent only where the claimed model's answer is known, and then
     that answer says whether it is legal."""
+    after: str = ""
+    """A case of the same run: sent only once that one was answered (200) instead of refused, in a line of its own."""
     unbounded: bool = False
     """The body has no legal output limit of its own: at most is the largest fill or clamp known for the software."""
 

@@ -16,8 +16,9 @@ from pydantic import JsonValue
 from relay_audit.errors import ApprovalRefused, TargetError
 from relay_audit.finding import Coverage
 from relay_audit.pack import Pack
-from relay_audit.plan import Plan, Question, Step, values_of
+from relay_audit.plan import Plan, Step
 from relay_audit.probe import Probe
+from relay_audit.question import Question, values_of
 from relay_audit.quote import VALID_FOR, Line, Quote, StepPrice, UnitPrice
 from relay_audit.target import VideoTier
 from relay_audit.video import VideoFormat, VideoOrder

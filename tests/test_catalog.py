@@ -22,7 +22,8 @@ from relay_audit.codes import CODES
 from relay_audit.errors import EXIT_CODES, EXIT_PRECEDENCE, PackError
 from relay_audit.fingerprint import ROWS
 from relay_audit.pack import POINTER
-from relay_audit.plan import Question, make_plan
+from relay_audit.plan import make_plan
+from relay_audit.question import Question
 from relay_audit.resources import checkout
 from relay_audit.wording import Wording
 

@@ -11,7 +11,8 @@ from typing import Any, get_args
 import pytest
 
 from relay_audit.audit import load_library
-from relay_audit.plan import Plan, Question, Step, make_plan
+from relay_audit.plan import Plan, Step, make_plan
+from relay_audit.question import Question
 from relay_audit.relays.dashboard import SUBSCRIPTION, USAGE
 from relay_audit.relays.new_api import BALANCE
 from relay_audit.relays.panel import PRICING, STATUS

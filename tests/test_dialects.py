@@ -13,9 +13,10 @@ from relay_audit.catalog import load_packs
 from relay_audit.errors import PackError, TargetError
 from relay_audit.exchange import Exchange, Request, Response
 from relay_audit.pack import Counter, Pack
-from relay_audit.plan import Question, count_body, make_plan, path_for
+from relay_audit.plan import count_body, make_plan, path_for
 from relay_audit.probe import USER_AGENTS, RequestSpec
 from relay_audit.prompt_text import estimated, has_system
+from relay_audit.question import Question
 from relay_audit.quote import Prices, UnitPrice, price_step
 from relay_audit.target import at_vendor, read_target
 from relay_audit.usage import read_usage

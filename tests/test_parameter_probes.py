@@ -12,7 +12,8 @@ import pytest
 from relay_audit.assess.parameter_effects import EFFECTS
 from relay_audit.catalog import load_knowledge, load_packs
 from relay_audit.exchange import Exchange, Request, Response
-from relay_audit.plan import Plan, Question, Step, make_plan
+from relay_audit.plan import Plan, Step, make_plan
+from relay_audit.question import Question
 from relay_audit.quote import Prices, UnitPrice, make_quote
 from relay_audit.wording import Wording
 

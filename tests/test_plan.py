@@ -12,8 +12,9 @@ from decimal import Decimal
 import pytest
 
 from relay_audit.catalog import load_knowledge, load_packs
-from relay_audit.plan import Plan, Question, Step, count_body, make_plan
+from relay_audit.plan import Plan, Step, count_body, make_plan
 from relay_audit.prompt_text import has_system, texts_of
+from relay_audit.question import Question
 from relay_audit.quote import Prices, UnitPrice, make_quote
 from relay_audit.wording import Wording
 

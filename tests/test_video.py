@@ -13,7 +13,7 @@ from relay_audit.catalog import load_knowledge, load_packs
 from relay_audit.errors import ApprovalRefused
 from relay_audit.exchange import Exchange, Request, Response
 from relay_audit.media_facts import MediaFacts, MediaReading
-from relay_audit.plan import Question
+from relay_audit.question import Question
 from relay_audit.quote import UnitPrice
 from relay_audit.target import VideoTier
 from relay_audit.video import fits, other_ratios, read_task

@@ -28,7 +28,7 @@ def in_combination(found: list[Finding], evidence: Evidence, knowledge: Knowledg
     counted = _by_limit_and_tokenizer(_by_channel_and_tokenizer(found, evidence))
     counted = _by_tool_prompt_and_rules(counted, knowledge)
     named = _by_limit_and_name(counted, evidence, knowledge)
-    signed = _signed_and_seen(named, evidence, knowledge)
+    signed = _signed_and_seen(_by_limit_taken(named), evidence, knowledge)
     return _signed_elsewhere(signed, evidence, knowledge)
 
 
@@ -53,6 +53,18 @@ def _by_channel_and_tokenizer(found: list[Finding], evidence: Evidence) -> list[
         }
     )
     return [heavier if f is elsewhere else f for f in found]
+
+
+def _by_limit_taken(found: list[Finding]) -> list[Finding]:
+    """Refused above another model's limit only, and what the vendor refuses for the claimed one was answered: a relay's own
+    text is not behind both."""
+    limit = next((f for f in found if f.code == "model.limit_mismatch" and f.severity == "low"), None)
+    taken = next((f for f in found if f.code == "params.illegal_accepted" and OVERSIZE in f.params["cases"]), None)
+    if limit is None or taken is None or taken.severity != "medium":
+        return found
+    both = tuple(dict.fromkeys((*limit.exchanges, *taken.exchanges)))
+    heavier = limit.model_copy(update={"severity": "medium", "confidence": "strong", "exchanges": both})
+    return [heavier if f is limit else f for f in found]
 
 
 def _ids_of_the_same(limit: Finding | None, found: list[Finding]) -> Finding | None:

@@ -30,6 +30,8 @@ from relay_audit.usage import is_generation
 from relay_audit.words import Side, money
 
 OVERSIZE = "max_tokens_above_limit"
+NEXT_OVERSIZE = "max_tokens_above_next_limit"
+"""Asked where the first was answered: what refuses only above a larger limit has that limit."""
 NEEDED = re.compile(r"(?:需要预扣费额度|need quota)[:：]\s*([^\d\s]{0,4})\s*(\d+(?:\.\d+)?)")
 """What a refused reserve says it would have taken, and in which currency; the sign is the site's own."""
 DOLLAR, YUAN = frozenset("$＄"), frozenset("¥￥")
@@ -130,8 +132,17 @@ def _leaks(evidence: Evidence, knowledge: Knowledge) -> list[Leak]:
     return found
 
 
+def refused_above(evidence: Evidence, knowledge: Knowledge) -> int | None:
+    """The larger limit above which it refuses, where the claimed model's was taken: what answers has so much itself."""
+    asked = {exchange.id for _, exchange in _of_case(evidence, NEXT_OVERSIZE)}
+    caps = [leak.cap for leak in _leaks(evidence, knowledge) if leak.cap and leak.exchange in asked] if asked else []
+    return max(caps, default=None)
+
+
 def _sent_for_a_name(evidence: Evidence, knowledge: Knowledge, side: Side = "relay") -> list[tuple[Step, Exchange]]:
-    return [pair for case in (OVERSIZE, *knowledge.naming_cases) for pair in _of_case(evidence, case, side)]
+    return [
+        pair for case in (OVERSIZE, NEXT_OVERSIZE, *knowledge.naming_cases) for pair in _of_case(evidence, case, side)
+    ]
 
 
 def _of_case(evidence: Evidence, case: str, side: Side = "relay") -> list[tuple[Step, Exchange]]:
@@ -160,8 +171,10 @@ def _leaked(leaks: list[Leak], evidence: Evidence, knowledge: Knowledge) -> list
     if not other or (cap := other[0].cap) is None:
         return []
     fits = _with_limit(cap, knowledge)
-    # A limit of nobody's may be the relay's own; beside the vendor's answer to the same body it counts.
-    seen = bool(fits) or live
+    # A limit of nobody's may be the relay's own, and a larger one of the very model is the vendor's to give; beside the
+    # vendor's answer to the same body it counts.
+    grown = bool(other[0].model) and limit is not None and cap > limit
+    seen = live or (bool(fits) and not grown)
     return [
         finding("model.limit_mismatch", {"requested": asked, "cap": cap, "expected_cap": limit, "fits": fits},
                 exchanges=tuple(leak.exchange for leak in other), outcome="mismatch" if seen else "inconclusive",
@@ -179,6 +192,8 @@ def _vendors_limit(evidence: Evidence, knowledge: Knowledge) -> tuple[int | None
     live = {cap for cap in told if cap is not None}
     if len(live) == 1:
         return live.pop(), True
+    if any(is_generation(e, evidence.pack) for _, e in _of_case(evidence, OVERSIZE, "official")):
+        return None, False  # the vendor takes it today: what was published is no limit any more
     return knowledge.max_output_of(evidence.target.official_model, evidence.started_at.date()), False
 
 
@@ -212,7 +227,9 @@ def _matches(leaks: list[Leak], evidence: Evidence, knowledge: Knowledge) -> lis
                     evidence_level="observed_pattern", basis="known_list", expected={"model": asked},
                     observed={"model": asked, **signs})
         ]  # fmt: skip
-    tried = [e.id for case in (OVERSIZE, *knowledge.naming_cases, *kept) for _, e in _of_case(evidence, case)]
+    tried = [
+        e.id for case in (OVERSIZE, NEXT_OVERSIZE, *knowledge.naming_cases, *kept) for _, e in _of_case(evidence, case)
+    ]
     params["reason"] = _why_closed(evidence, leaks, knowledge)
     return [
         finding("model.not_verifiable", params, exchanges=tuple(tried), confidence="weak", observed=signs),
@@ -225,7 +242,7 @@ def _why_closed(evidence: Evidence, leaks: list[Leak], knowledge: Knowledge) -> 
         return "not_sent" if _road_planned(evidence, knowledge) else "no_road"
     for step, exchange in sent:
         if is_generation(exchange, evidence.pack) or tripped(step, exchange, evidence, knowledge):
-            return "limit_not_refused" if step.case == OVERSIZE else "taken_instead"
+            return "limit_not_refused" if step.case in (OVERSIZE, NEXT_OVERSIZE) else "taken_instead"
     return "no_name_in_text" if leaks else "text_rewritten"
 
 

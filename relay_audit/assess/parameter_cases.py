@@ -11,6 +11,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
+from relay_audit.assess.model_identity import refused_above
 from relay_audit.assess.parameter_effects import EFFECTS
 from relay_audit.assess.tool_prompt import FORCED, tool_arrived
 from relay_audit.assess.tripped import lowered, tripped
@@ -30,7 +31,7 @@ PASSING = frozenset({408, 409, 425, 429, 503, 504, *range(520, 530)})
 GATES = frozenset({401, 402, 403})
 """A key, a balance, an admission: the relay's own, whatever the body held."""
 LIMIT_CASES = frozenset({"max_tokens_above_limit", "max_output_tokens_minimum"})
-"""A limit that nobody can honour: who answers it has changed it."""
+"""A limit that the claimed model cannot honour: who answers it has changed it, or is another with a larger one."""
 
 Outcome = Literal[
     "same", "own", "default", "accepted", "unchecked", "clamped", "rerouted", "rewritten", "lost", "dropped", "not_honoured",
@@ -230,7 +231,8 @@ def _accepted(
         return Result(step, "default", official, exchange, defaults=rows)
     if step.key == "made_up":
         return Result(step, "unchecked", official, exchange)
-    outcome: Outcome = "clamped" if step.case in LIMIT_CASES else "accepted"
+    changed = step.case in LIMIT_CASES and refused_above(scene.evidence, scene.knowledge) is None
+    outcome: Outcome = "clamped" if changed else "accepted"
     return Result(step, outcome, official, exchange, defaults=rows)
 
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
-from relay_audit.assess.parameter_cases import Outcome, Result, Scene, compare
+from relay_audit.assess.parameter_cases import LIMIT_CASES, Outcome, Result, Scene, compare
 from relay_audit.codes import CODES, finding
 from relay_audit.evidence import Evidence
 from relay_audit.exchange import pointer
@@ -41,7 +41,8 @@ def assess_parameter_parity(evidence: Evidence, knowledge: Knowledge) -> list[Fi
         return []
     scene = Scene.of(evidence, knowledge)
     # What is sent for a name alone is held against nobody: software that asks in the vendor's newer format is answered.
-    steps = [s for s in evidence.plan.steps if s.side == "relay" and s.case and s.case not in knowledge.naming_cases]
+    asked = [s for s in evidence.plan.steps if s.side == "relay" and s.case and not s.after]
+    steps = [s for s in asked if s.case not in knowledge.naming_cases]
     steps = list({step.case: step for step in reversed(steps)}.values())[::-1]  # once each: more are sent for names
     results = [result for step in steps if (result := compare(step, scene)) is not None]
     compared = [result for result in results if result.outcome != "unclear"]
@@ -62,7 +63,8 @@ def _differences(compared: list[Result], scene: Scene) -> list[Finding]:
     alone = {
         code: len({r.step.case for r in differing if CODE_OF[r.outcome] == code}) < 2 for code in set(CODE_OF.values())
     }
-    lost = [r for r in differing if r.outcome in LOST and _severity(r, scene, alone=False) == "medium"]
+    fields = [r for r in differing if r.step.case not in LIMIT_CASES]
+    lost = [r for r in fields if r.outcome in LOST and _severity(r, scene, alone=False) == "medium"]
     together = len({r.step.case for r in lost}) > 1
     for result in differing:
         code = CODE_OF[result.outcome]

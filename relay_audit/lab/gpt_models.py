@@ -18,6 +18,8 @@ _ROWS = (
           _ratios("0.1", "5", "0.1"), strict=True),
     Model("gpt-4o", "gpt-4o-2024-08-06", "2024-08-06T00:00:00Z", "gpt-o200k", 16_384, 128_000, "",
           _ratios("2.5", "4", "0.5"), strict=False),
+    Model("gpt-4.1-mini", "gpt-4.1-mini-2025-04-14", "2025-04-14T00:00:00Z", "gpt-o200k", 32_768, 1_047_576, "",
+          _ratios("0.4", "4", "0.25"), strict=False),
     Model("gpt-oss-120b", "gpt-oss-120b", "2025-08-05T00:00:00Z", "gpt-oss", 131_072, 131_072, "",
           _ratios("0.5", "4", "1"), strict=False),
 )  # fmt: skip

@@ -246,9 +246,8 @@ def _by_strict_model(body: dict[str, Any], thinking: object, takes: frozenset[st
         )
     if (body.get("tool_choice") or {}).get("type") in ("any", "tool") and "forced_tool" not in takes:
         return 'tool_choice: type "tool" and "any" are not supported for this model.'
-    if deprecated := next(
-        (name for name, usual in (("temperature", 1), ("top_p", 1)) if body.get(name, usual) != usual), ""
-    ):
+    changed = [name for name in ("temperature", "top_p") if body.get(name, 1) != 1 and "sampling" not in takes]
+    if deprecated := next(iter(changed), ""):
         return f"`{deprecated}` is deprecated for this model."
     last = body["messages"][-1]
     if last["role"] == "assistant" and last["content"]:
