@@ -58,6 +58,8 @@ class Step(Frozen):
     """No legal output limit in the body: at most is the software's largest fill or clamp."""
     tier: Literal["", "users", "integration", "none"] = ""
     """For a case: whom a difference touches."""
+    again: bool = False
+    """Not a case's first sending: the batch has it, whatever the stage of the first, and the vendor is not asked."""
     after: str = ""
     """For a case: the one that has to have been answered before it is sent."""
     trip_wire: str = ""
@@ -160,7 +162,8 @@ def _steps(probe: Probe, question: Question, pack: Pack, wording: Wording) -> li
         if request.cases:
             steps += [
                 _case_step(probe, request, case, question, pack, wording, turn)
-                for turn, case in itertools.product(range(request.repeat), request.cases)
+                for case in request.cases
+                for turn in range(1 + case.again * (question.profile != "quick"))
                 if _sendable(case, question, pack)
             ]
             continue
@@ -208,14 +211,15 @@ def _case_step(
     probe: Probe, request: RequestSpec, case: Case, question: Question, pack: Pack, wording: Wording, turn: int
 ) -> Step:
     """The base body with one deviation; `turn` counts its sendings from 0."""
-    name = ".".join([probe.id.replace("/", "."), request.id, case.id, *([str(turn + 1)] * (request.repeat > 1))])
+    name = ".".join([probe.id.replace("/", "."), request.id, case.id, *([str(turn + 1)] * (turn > 0))])
     plain = {key: value for key, value in request.body.items() if key not in case.drop}
     body = wording.fill(plain | case.set, values_of(question, {}), name)
     step = _step(probe, request, name, body, pack, {}, question.model)
     refusal = question.refuses[case.trait] if case.trait else not case.legal
+    stage: Stage = "batch" if turn else step.stage
     return step.model_copy(
-        update={"case": case.id, "headers": case.headers, "key": case.key, "refusal": refusal, "unbounded": case.unbounded,
-                "tier": case.tier, "after": case.after}
+        update={"case": case.id, "again": turn > 0, "stage": stage, "headers": case.headers, "key": case.key,
+                "refusal": refusal, "unbounded": case.unbounded, "tier": case.tier, "after": case.after}
     )  # fmt: skip
 
 
@@ -232,7 +236,7 @@ def _mirrors(step: Step, question: Question, probes: list[Probe]) -> list[Step]:
     """The same body for the official side. Where the vendor refuses it, it is free and asked before and after the
     relay's sending: a control that must agree with itself. A legal one is asked once and may charge there too."""
     own = [r for p in probes for r in p.requests if p.id == step.probe and r.id == step.request and r.mirrored]
-    if not own or not (step.refusal or question.official_priced):
+    if not own or step.again or not (step.refusal or question.official_priced):
         return []
     body = {**step.body, "model": question.official_model} if step.body.get("model") == question.model else step.body
     path = path_for(own[0].path, question.official_model)

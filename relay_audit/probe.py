@@ -108,6 +108,9 @@ class Case(Frozen):
     that answer says whether it is legal."""
     after: str = ""
     """A case of the same run: sent only once that one was answered (200) instead of refused, in a line of its own."""
+    again: int = Field(default=0, ge=0, le=12)
+    """How many times more it is asked, for the name in its refusal: a pool serves another model now and then. Not in the quick
+    profile, not where it was answered or charged once, and of the relay alone."""
     unbounded: bool = False
     """The body has no legal output limit of its own: at most is the largest fill or clamp known for the software."""
 

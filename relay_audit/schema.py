@@ -218,7 +218,7 @@ def said_under_fields(model: type[BaseModel]) -> dict[str, str]:
 
 def _probe_lines(probe: Probe) -> list[str]:
     sent = [
-        f"{len(r.cases) or len(combinations(r)) * r.repeat} × `{r.method} {r.path}` ({r.id}: each at most "
+        f"{sum(1 + case.again for case in r.cases) or len(combinations(r)) * r.repeat} × `{r.method} {r.path}` ({r.id}: each at most "
         f"{r.bound.input_tokens:,} input tokens above the count and {r.bound.output_tokens} output tokens{_beside(r)})"
         for r in probe.requests
     ]

@@ -30,7 +30,7 @@ def armed(plan: Plan, pack: Pack, knowledge: Knowledge, day: dt.date) -> Plan:
     body = {**wire.body, limit: oversize.body[limit]}
 
     def with_wire(step: Step) -> Step:
-        if oversize.id not in (step.id, step.mirrors):
+        if step.case != OVERSIZE:
             return step
         own = {**body, "model": step.body["model"]} if "model" in step.body else body
         return step.model_copy(update={"body": own, "estimate": wire.estimate, "trip_wire": wire.case})

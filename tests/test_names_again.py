@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from relay_audit.lab import Dialect
+from relay_audit.lab import DIALECTS, Dialect
 from tests.audits import Audited, in_process
 
 AGAIN = 10
@@ -31,19 +31,32 @@ def named(audited: Audited) -> int:
     ],
 )
 def test_a_claude_is_asked_for_its_name_as_often_as_it_is_free(scenario: str, sent: int, tmp_path: Path) -> None:
-    audited = in_process(scenario, 5, tmp_path, official=False, profile="thorough", checks=[3])
+    audited = in_process(scenario, 5, tmp_path, official=False, checks=[3])
     assert named(audited) == sent
     if scenario == "honest":
         assert audited.finding("model.matches").params["share_bound"] == "20.6", "thirteen answers, two of them signed"
 
 
-@pytest.mark.parametrize("dialect", ["openai_chat", "openai_responses"])
-def test_a_gpt_too_and_a_quarter_of_another_model_is_met(dialect: Dialect, tmp_path: Path) -> None:
+@pytest.mark.parametrize("dialect", DIALECTS)
+def test_a_quarter_of_another_model_is_met(dialect: Dialect, tmp_path: Path) -> None:
     audited = in_process("swapped_one_in_4", 5, tmp_path, official=False, dialect=dialect, checks=[3])
     assert named(audited) == 1 + AGAIN
     assert 2 <= audited.finding("model.substituted").params["n"] <= 4
 
 
-@pytest.mark.parametrize("profile", ["quick", "standard"])
-def test_where_the_room_for_it_would_be_dear_it_is_asked_once(profile: str, tmp_path: Path) -> None:
-    assert named(in_process("honest", 5, tmp_path, official=False, profile=profile, checks=[3])) == 1
+def test_the_vendor_is_asked_the_first_alone_and_the_room_is_that_of_one(tmp_path: Path) -> None:
+    """Of all the sendings of a case one at most is answered: after it none is sent."""
+    quick, standard = (in_process("honest", 5, tmp_path / p, profile=p, checks=[3]) for p in ("quick", "standard"))
+    lines = []
+    for run in (quick, standard):
+        assert run.judgement is not None
+        quote = run.judgement.evidence.quote
+        assert quote is not None
+        lines.append({line.side: line for line in quote.lines if line.probe == "anthropic/model_oversize"})
+    assert [line["relay"].count for line in lines] == [1, 1 + AGAIN]
+    assert [line["official"].count for line in lines] == [2, 2], "before and after"
+    assert lines[1]["relay"].dearest < lines[0]["relay"].dearest * 2
+
+
+def test_the_quick_profile_asks_once(tmp_path: Path) -> None:
+    assert named(in_process("honest", 5, tmp_path, official=False, profile="quick", checks=[3])) == 1

@@ -94,7 +94,7 @@ def test_over_http_with_more_seeds(name: str, tmp_path: Path) -> None:
     [
         ("multiplied_one_in_4", [1, 2], "tokens.proportional_surplus"),
         ("older_tokenizer_one_in_4", [1, 2], "tokens.tokenizer_differs"),
-        ("swapped_one_in_4_asked_often", [1, 3], "model.substituted"),
+        ("swapped_one_in_4", [1, 3], "model.substituted"),
     ],
 )
 def test_what_strikes_one_answer_in_four_is_caught(name: str, checks: list[int], code: str, tmp_path: Path) -> None:
@@ -111,7 +111,7 @@ def test_an_intermittent_prompt_is_caught(tmp_path: Path) -> None:
     assert sum(bool(codes) for codes in seen) >= 95
 
 
-SELDOM = ("hidden_one_in_20", "swapped_one_in_4", "older_tokenizer_one_in_10")
+SELDOM = ("hidden_one_in_20", "swapped_one_in_20", "older_tokenizer_one_in_10")
 
 
 @pytest.mark.deep

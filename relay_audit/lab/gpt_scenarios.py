@@ -26,6 +26,8 @@ SHARED = (
     "official_lacks_model", "honest_log_used_up", "honest_empty_text", "honest_stored_answers", "honest_small_balance",
     "errors_as_200", "hidden_but_for_known_prompts", "hidden_one_in_20", "stored_and_charged",
 )  # fmt: skip
+LIMITED = "swapped_wider_sibling"
+"""Of Chat alone: the other format refuses no output limit."""
 MONEY = (
     "price_above_list", "claimed_30_charged_36", "another_group", "double_rows", "copies_under_fresh_ids", "plan_loses_double",
     "above_ratio_list", "double_without_log", "errors_charged", "errors_unlogged", "empty_charged", "holds_kept",
@@ -113,4 +115,4 @@ def _rows(dialect: Dialect) -> Iterator[Scenario]:
         known = frozenset(told[name].split()) if name in told else row.expect
         alone = frozenset(WITHOUT[name].split()) if name in WITHOUT else row.expect
         yield replace(row, knobs=knobs, expect=known, expect_no_key=alone)
-    yield from _OWN
+    yield from (row for row in _OWN if dialect == "openai_chat" or row.name != LIMITED)
