@@ -138,8 +138,9 @@ CODES: dict[str, Code] = {
         "requested", "cap", "expected_cap", "fits",
     ),
     "model.tool_prompt_differs": code(
-        3, "model", "mismatch", "low", "users",
-        "what the vendor adds where a tool is offered is another generation's on the bill; inconclusive where it is nobody's",
+        3, "model", "mismatch", "medium", "users",
+        "what the vendor adds where a tool is offered, and where it is forced, is another generation's on the bill; without the "
+        "vendor's own count: low; nobody's: inconclusive",
         "requested", "billed", "low", "high", "fits",
     ),
     "model.name_mismatch": code(

@@ -4,7 +4,8 @@ One text is sent without a tool, with one offered, and with it forced. The diffe
 prompt and the tool's own text; the difference of the last two is free of that text as well. A hidden prompt stands in all
 three and falls out. A multiplier does not: with a key it is looked for in other texts, without one in the second difference,
 and where it may be there nothing is said. A published figure names a class of models and no model, and a prompt that is
-added only where tools are would look alike: so the figure is a sign, and another model only beside a second one.
+added only where tools are would look alike: so the figure is a difference on the bill, and another model only beside a
+second sign.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ import json
 from collections.abc import Callable
 from typing import Any, Literal, NamedTuple
 
+from relay_audit.assess.model_names import from_a_cloud
 from relay_audit.assess.token_parity import CONTROL_WINDOW, steady
 from relay_audit.codes import finding
 from relay_audit.evidence import Evidence
@@ -55,7 +57,10 @@ class Reading(NamedTuple):
 
 
 def tool_prompt_findings(evidence: Evidence, knowledge: Knowledge) -> list[Finding]:
-    """`model.tool_prompt_differs`: low beside the models that fit, inconclusive where none does; else nothing."""
+    """`model.tool_prompt_differs` beside the models that fit, inconclusive where none does; else nothing. Medium where both
+    differences are another generation's and the vendor counted the same bodies: an estimate hits one of them at most, and
+    what is added to requests with tools leaves the second alone. Else a sign: low, also where a cloud serves it, which may
+    have a prompt of its own."""
     seen = read_tool_prompt(evidence, knowledge)
     facts = knowledge.model(evidence.target.official_model)
     if seen is None or seen.outcome not in ("another", "unlike"):
@@ -63,12 +68,15 @@ def tool_prompt_findings(evidence: Evidence, knowledge: Knowledge) -> list[Findi
     low, high = _expected(seen, facts, evidence)
     params: dict[str, Any] = {"requested": evidence.target.official_model, "billed": seen.relay.offered, "low": low, "high": high,
               "fits": [model.name for model in seen.fits]}  # fmt: skip
-    sure = seen.outcome == "another"
-    params |= {} if sure else {"road": "unlike"}
+    differs = seen.outcome == "another"
+    sure = differs and seen.vendor is not None and seen.relay.forced is not None
+    sure = sure and not from_a_cloud(evidence, knowledge)
+    params |= {} if differs else {"road": "unlike"}
     return [
         finding("model.tool_prompt_differs", params,
                 exchanges=(*seen.relay.exchanges, *(seen.vendor.exchanges if seen.vendor else ())),
-                outcome="mismatch" if sure else "inconclusive", severity="low" if sure else "info",
+                outcome="mismatch" if differs else "inconclusive",
+                severity="medium" if sure else "low" if differs else "info", confidence="strong" if sure else "supporting",
                 evidence_level="official_doc", basis=evidence.target.official_basis if seen.vendor else "known_list",
                 expected={"tool_prompt": [low, high]}, observed={"tool_prompt": seen.relay.offered})
     ]  # fmt: skip

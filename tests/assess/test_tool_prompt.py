@@ -15,6 +15,7 @@ from relay_audit.evidence import Evidence
 from relay_audit.exchange import Exchange
 from relay_audit.finding import Finding
 from relay_audit.plan import Step
+from relay_audit.target import Claim
 from tests.assess.evidence_builders import (
     KNOWLEDGE,
     MODEL,
@@ -138,13 +139,13 @@ def outcome(*args: Any, **more: Any) -> str | None:
 # With the vendor's counter
 
 
-def test_another_figure_is_a_sign_and_names_the_models_it_fits():
+def test_another_figure_on_the_bill_names_the_models_it_fits():
     found = only(judged(counts_of(SONNET), counts_of(OPUS)))
     assert (found.code, found.outcome, found.severity, found.accusation) == (
         "model.tool_prompt_differs",
         "mismatch",
-        "low",
-        False,
+        "medium",
+        True,
     )
     assert found.params == {
         "requested": OPUS,
@@ -159,6 +160,21 @@ def test_another_figure_is_a_sign_and_names_the_models_it_fits():
     assert back.params["fits"] == [OPUS, "claude-opus-4-8"], "two that lie four tokens apart are not told apart"
     older = only(judged(counts_of(OLDER), counts_of(OPUS)))
     assert older.params["fits"] == [OLDER]
+
+
+def test_one_difference_alone_is_a_sign():
+    """A prompt of 68 tokens that goes with tools only would look alike; that forcing one costs as much more would not."""
+    plain, offered, _ = counts_of(SONNET)
+    for forced in (None, offered, offered + 8):
+        found = only(judged((plain, offered, forced), counts_of(OPUS)))
+        assert (found.severity, found.confidence, found.params["fits"]) == ("low", "supporting", [SONNET])
+    for claim in ("aws", "vertex"):
+        sold = run(counts_of(SONNET), counts_of(OPUS))
+        target = sold.target.model_copy(update={"claim": Claim(channel=claim)})
+        found = only(tool_prompt_findings(sold.model_copy(update={"target": target}), KNOWLEDGE))
+        assert found.severity == "low", "a cloud may have a prompt of its own"
+    otherwise = only(judged((plain, offered, offered + 100), counts_of(OPUS)))
+    assert (otherwise.outcome, otherwise.params["fits"]) == ("inconclusive", [])
 
 
 @pytest.mark.parametrize("beside", [0, 4, 5, 8])
