@@ -163,7 +163,7 @@ def _steps(probe: Probe, question: Question, pack: Pack, wording: Wording) -> li
             steps += [
                 _case_step(probe, request, case, question, pack, wording, turn)
                 for case in request.cases
-                for turn in range(1 + case.again * (question.profile != "quick"))
+                for turn in range(1 + case.again * (question.profile in case.again_in))
                 if _sendable(case, question, pack)
             ]
             continue

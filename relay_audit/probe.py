@@ -109,8 +109,9 @@ class Case(Frozen):
     after: str = ""
     """A case of the same run: sent only once that one was answered (200) instead of refused, in a line of its own."""
     again: int = Field(default=0, ge=0, le=12)
-    """How many times more it is asked, for the name in its refusal: a pool serves another model now and then. Not in the quick
-    profile, not where it was answered or charged once, and of the relay alone."""
+    """How many times more it is asked in the profiles of `again_in`: a pool serves another model, or loses a field, now and then.
+    Of the relay alone, and not where it was answered or charged once."""
+    again_in: tuple[ProfileName, ...] = ("standard", "thorough")
     unbounded: bool = False
     """The body has no legal output limit of its own: at most is the largest fill or clamp known for the software."""
 

@@ -85,6 +85,7 @@ def plan(dialect: str, model: Any, profile: str, counter: bool, software: str, s
         family=model.family if model else "",
         official=True,
         max_output=model.max_output if model else 8192,
+        next_output=2 * model.max_output if model and model.max_output else 16_384,
         refuses=model.refuses if model else {},
     )
     wording = Wording(LIBRARY.packs.wordlists, seed, "Reply with the single word OK.")

@@ -29,7 +29,8 @@ def refusals(evidence: Evidence) -> list[Step]:
 
 
 def unsent(evidence: Evidence) -> list[str]:
-    return [step.case for step in refusals(evidence) if evidence.of_step(step.id) is None]
+    """Cases of which not even the first sending went out."""
+    return [step.case for step in refusals(evidence) if not step.again and evidence.of_step(step.id) is None]
 
 
 def parameters(stage: Staged) -> Coverage:

@@ -60,3 +60,17 @@ def test_the_vendor_is_asked_the_first_alone_and_the_room_is_that_of_one(tmp_pat
 
 def test_the_quick_profile_asks_once(tmp_path: Path) -> None:
     assert named(in_process("honest", 5, tmp_path, official=False, profile="quick", checks=[3])) == 1
+
+
+def test_a_field_that_one_upstream_of_a_pool_loses_is_met_and_asked_for_no_more(tmp_path: Path) -> None:
+    audited = in_process("temperature_dropped_one_in_4", 0, tmp_path, checks=[4])
+    assert audited.judgement is not None
+    evidence = audited.judgement.evidence
+    assert evidence.plan is not None
+    asked = [s for s in evidence.plan.steps if s.side == "relay" and s.case == "temperature_range"]
+    statuses = [e.status for s in asked if (e := evidence.of_step(s.id)) is not None]
+    assert 1 < len(statuses) <= 4
+    assert statuses == [400] * (len(statuses) - 1) + [200]
+    found = audited.finding("params.illegal_accepted")
+    assert found.observed == {"case=temperature_range": f"200 · 1/{len(statuses)}"}
+    assert found.params["cases"] == ["temperature_range"]

@@ -95,6 +95,7 @@ def test_over_http_with_more_seeds(name: str, tmp_path: Path) -> None:
         ("multiplied_one_in_4", [1, 2], "tokens.proportional_surplus"),
         ("older_tokenizer_one_in_4", [1, 2], "tokens.tokenizer_differs"),
         ("swapped_one_in_4", [1, 3], "model.substituted"),
+        ("temperature_dropped_one_in_4", [4], "params.illegal_accepted"),
     ],
 )
 def test_what_strikes_one_answer_in_four_is_caught(name: str, checks: list[int], code: str, tmp_path: Path) -> None:

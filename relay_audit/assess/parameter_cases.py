@@ -72,6 +72,8 @@ class Result:
     signs: tuple[str, ...] = ()
     defaults: tuple[RelayDefault, ...] = ()
     """Rows by which an honest hop of *some* software does this."""
+    seldom: str = ""
+    """`2/11`: so many of the sendings of the case, where the others were refused as they should be."""
 
     @property
     def fields(self) -> tuple[str, ...]:
@@ -118,12 +120,13 @@ class Scene:
         return bool(self.software & set(row.software)) if row.by_setting else not self.software
 
 
-def compare(step: Step, scene: Scene) -> Result | None:
-    """The result of a case; None where it was not sent, or nothing is known to compare it with."""
+def compare(step: Step, scene: Scene, first: Step | None = None) -> Result | None:
+    """The result of one sending; None where it was not sent, or nothing is known to compare it with. The vendor was asked the
+    first sending of a case alone."""
     exchange = scene.evidence.of_step(step.id)
     if exchange is None or exchange.response is None:
         return None
-    official = official_side(step, exchange, scene)
+    official = official_side(first or step, exchange, scene)
     if official is None:
         return None
     judge = _illegal if official.status != 200 else _legal

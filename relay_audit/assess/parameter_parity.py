@@ -8,6 +8,7 @@ than ordinary answers (a fallback on 400) is named for what it is and read as no
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import replace
 from typing import Any
 
 from relay_audit.assess.parameter_cases import LIMIT_CASES, Outcome, Result, Scene, compare
@@ -16,6 +17,7 @@ from relay_audit.evidence import Evidence
 from relay_audit.exchange import pointer
 from relay_audit.finding import SEVERITIES, Basis, Confidence, EvidenceLevel, Finding, Severity
 from relay_audit.fingerprint import Knowledge
+from relay_audit.plan import Step
 from relay_audit.verdict import LEVELS
 
 CODE_OF: dict[Outcome, str] = {
@@ -36,6 +38,11 @@ SHOWN_TEXT = 160
 """Characters of a refusal that stand in a finding."""
 
 
+TAKEN: tuple[Outcome, ...] = ("accepted", "clamped", "rerouted")
+REFUSED: tuple[Outcome, ...] = ("same", "own", "rewritten")
+"""What a refusal comes to that is as it should be."""
+
+
 def assess_parameter_parity(evidence: Evidence, knowledge: Knowledge) -> list[Finding]:
     if evidence.plan is None:
         return []
@@ -43,8 +50,10 @@ def assess_parameter_parity(evidence: Evidence, knowledge: Knowledge) -> list[Fi
     # What is sent for a name alone is held against nobody: software that asks in the vendor's newer format is answered.
     asked = [s for s in evidence.plan.steps if s.side == "relay" and s.case and not s.after]
     steps = [s for s in asked if s.case not in knowledge.naming_cases]
-    steps = list({step.case: step for step in reversed(steps)}.values())[::-1]  # once each: more are sent for names
-    results = [result for step in steps if (result := compare(step, scene)) is not None]
+    sendings: dict[str, list[Step]] = {}
+    for step in steps:
+        sendings.setdefault(step.case, []).append(step)
+    results = [result for of_case in sendings.values() if (result := _over_all(of_case, scene)) is not None]
     compared = [result for result in results if result.outcome != "unclear"]
     differing = [*_differences(compared, scene), *_unusable(compared)]
     return [
@@ -53,6 +62,17 @@ def assess_parameter_parity(evidence: Evidence, knowledge: Knowledge) -> list[Fi
         *_defaults(compared, scene),
         *_matches(compared, differing),
     ]
+
+
+def _over_all(steps: list[Step], scene: Scene) -> Result | None:
+    """The result of a case over all its sendings, in order: that of the first, unless it was refused as it should be and a
+    later one was not."""
+    first, *more = [compare(step, scene, steps[0]) for step in steps]
+    others = [result for result in more if result is not None]
+    taken = [result for result in others if result.outcome in TAKEN]
+    if first is None or first.outcome not in REFUSED or not taken:
+        return first
+    return replace(taken[0], seldom=f"{len(taken)}/{1 + len(others)}")
 
 
 def _differences(compared: list[Result], scene: Scene) -> list[Finding]:
@@ -208,5 +228,6 @@ def _official(result: Result) -> str:
 def _relay(result: Result) -> tuple[str, str]:
     """Key and text; a stranger's words stand under an `untrusted_` key."""
     if result.said is None or not result.said.text:
-        return f"case={result.step.case}", str(result.exchange.status)
+        told = filter(None, [str(result.exchange.status), result.seldom])
+        return f"case={result.step.case}", " · ".join(told)
     return f"untrusted_case={result.step.case}", f"{result.exchange.status} · {result.said.text[:SHOWN_TEXT]}"

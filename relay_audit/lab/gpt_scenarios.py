@@ -91,6 +91,8 @@ _OWN = (
          Knobs(claims="openai", swallows=("temperature",)), "params.illegal_accepted"),
     _own("honest", "honest_own_cache", "what the vendor keeps by itself is priced as read", "厂商自动缓存的内容按读缓存计价",
          Knobs(claims="openai"), profile="thorough", notes="the discount is named in the match"),
+    _own("fault", "temperature_dropped_one_in_4", "one request in four loses its temperature", "四次里有一次把温度拿掉",
+         Knobs(claims="openai", swallows=("temperature",), strikes="one_in_4"), "params.illegal_accepted"),
     _own("fault", "log_admits_conversion", "the log says that requests went on in another vendor's format",
          "日志承认请求转成了别家的格式", Knobs(claims="openai", money=Money(converted_to="Claude Messages")),
          "channel.format_converted"),

@@ -124,7 +124,8 @@ class NewApi:
         if turn.fails:
             return self._as_said(self._flaky(request_id, own))
         served = {"model": self._knobs.serves} if self._knobs.serves and turn.strikes else {}
-        sent = tampered(_forwarded(body) | served, self._knobs)
+        sent = _forwarded(body) | served
+        sent = tampered(sent, self._knobs) if turn.strikes else sent
         reply = self._upstream.generate(sent, beta=bool(request.header("anthropic-beta")), how=turn.how)
         if reply.status == 400 and self._knobs.reroutes:
             elsewhere = fallback(self._upstream, turn.how)

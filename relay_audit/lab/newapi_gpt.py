@@ -76,7 +76,8 @@ class NewApiGpt(NewApi):
     ) -> HttpAnswer:
         switched = self._knobs.stores_nothing and isinstance(body.get("store", True), bool)
         sent = {**body, "store": False} if switched else dict(body)
-        sent = {name: value for name, value in sent.items() if name not in self._knobs.swallows}
+        swallowed = self._knobs.swallows if turn.strikes else ()
+        sent = {name: value for name, value in sent.items() if name not in swallowed}
         if self._knobs.serves and turn.strikes:
             sent["model"] = self._knobs.serves
         reply = self._gpt.generate(sent, how=turn.how)
