@@ -59,18 +59,21 @@ class Reading(NamedTuple):
 def tool_prompt_findings(evidence: Evidence, knowledge: Knowledge) -> list[Finding]:
     """`model.tool_prompt_differs` beside the models that fit, inconclusive where none does; else nothing. Medium where both
     differences are another generation's and the vendor counted the same bodies: an estimate hits one of them at most, and
-    what is added to requests with tools leaves the second alone. Else a sign: low, also where a cloud serves it, which may
-    have a prompt of its own."""
+    what is added to requests with tools leaves the second alone. Else a sign: low. The figures are those of the vendor's own
+    service: a cloud may have a prompt of its own, and is held to none of them."""
     seen = read_tool_prompt(evidence, knowledge)
     facts = knowledge.model(evidence.target.official_model)
     if seen is None or seen.outcome not in ("another", "unlike"):
         return []
+    if from_a_cloud(evidence, knowledge):
+        if seen.vendor is None:
+            return []
+        seen = seen._replace(outcome="unlike", fits=())
     low, high = _expected(seen, facts, evidence)
     params: dict[str, Any] = {"requested": evidence.target.official_model, "billed": seen.relay.offered, "low": low, "high": high,
               "fits": [model.name for model in seen.fits]}  # fmt: skip
     differs = seen.outcome == "another"
     sure = differs and seen.vendor is not None and seen.relay.forced is not None
-    sure = sure and not from_a_cloud(evidence, knowledge)
     params |= {} if differs else {"road": "unlike"}
     return [
         finding("model.tool_prompt_differs", params,

@@ -168,13 +168,19 @@ def test_one_difference_alone_is_a_sign():
     for forced in (None, offered, offered + 8):
         found = only(judged((plain, offered, forced), counts_of(OPUS)))
         assert (found.severity, found.confidence, found.params["fits"]) == ("low", "supporting", [SONNET])
-    for claim in ("aws", "vertex"):
-        sold = run(counts_of(SONNET), counts_of(OPUS))
-        target = sold.target.model_copy(update={"claim": Claim(channel=claim)})
-        found = only(tool_prompt_findings(sold.model_copy(update={"target": target}), KNOWLEDGE))
-        assert found.severity == "low", "a cloud may have a prompt of its own"
     otherwise = only(judged((plain, offered, offered + 100), counts_of(OPUS)))
     assert (otherwise.outcome, otherwise.params["fits"]) == ("inconclusive", [])
+
+
+@pytest.mark.parametrize("claim", ["aws", "vertex", "azure"])
+def test_a_cloud_may_have_a_prompt_of_its_own(claim: str):
+    for counted in (None, counts_of(OPUS)):
+        sold = run(counts_of(SONNET), counted)
+        target = sold.target.model_copy(update={"claim": Claim(channel=claim)})
+        found = tool_prompt_findings(sold.model_copy(update={"target": target}), KNOWLEDGE)
+        assert [(f.outcome, f.severity, f.params["fits"]) for f in found] == [("inconclusive", "info", [])] * bool(
+            counted
+        )
 
 
 @pytest.mark.parametrize("beside", [0, 4, 5, 8])
