@@ -84,5 +84,5 @@ class EarlyLook:
     def _answered(self) -> list[Exchange]:
         """Answered calls with a usage that can be read: an answer without one stands at its worst case anyhow."""
         history = self.recorder.history
-        legal = {step.id for step in history.plan.chargeable() if not step.refusal} if history.plan else set()
-        return [e for e in history.sent() if e.step in legal and was_answered(e) and e.charge is not None]
+        legal = history.steps.legal
+        return [e for e in history.sent() if e.charge is not None and e.step in legal and was_answered(e)]

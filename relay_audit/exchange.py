@@ -59,7 +59,7 @@ class Response(Frozen):
 
     def header(self, name: str) -> str | None:
         """The first value of a header, by case-insensitive name."""
-        return next((value for key, value in self.headers if key.lower() == name.lower()), None)
+        return _by_name(self.headers).get(name.lower())
 
     def readable(self) -> str:
         """The body as a person reads it: a JSON text with `\\uXXXX` also without its escapes. Words are looked for here."""
@@ -76,9 +76,15 @@ SHORT = 16_384
 """Characters of a body whose parsed value is kept: an answer of a few words is asked for by every assessor."""
 
 
+@lru_cache(maxsize=512)
+def _by_name(headers: tuple[tuple[str, str], ...]) -> dict[str, str]:
+    """Lower-case name → first value: one answer is asked for a dozen of its headers."""
+    return {name.lower(): value for name, value in reversed(headers)}
+
+
 def _read(body: str) -> Any:  # noqa: ANN401
     try:
-        return json.loads(body, parse_constant=_not_json)
+        return _JSON.decode(body)
     except (ValueError, RecursionError):
         return None
 
@@ -154,6 +160,10 @@ def whole_number(value: Any) -> int | None:  # noqa: ANN401
 
 def _not_json(_: str) -> Any:  # noqa: ANN401
     raise ValueError("not JSON")
+
+
+_JSON = json.JSONDecoder(parse_constant=_not_json)
+"""Made once, where `json.loads` makes one for every body."""
 
 
 def says_error(answer: Any) -> bool:  # noqa: ANN401  whatever a stranger sent

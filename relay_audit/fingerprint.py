@@ -5,11 +5,14 @@ from __future__ import annotations
 import datetime as dt
 import fnmatch
 import re
+from collections.abc import Iterable, Iterator
 from decimal import Decimal
-from typing import Any, Literal
+from functools import lru_cache
+from typing import Any, Literal, TypeVar
 
 from pydantic import Field
 
+from relay_audit import marks
 from relay_audit.conformance import Refusal, RelayDefault
 from relay_audit.marks import BodyForm, BodyMark, ErrorShell, HeaderFamily, IdShape, NameLabel, SignedPlatform
 from relay_audit.marks import Known as Known
@@ -89,13 +92,12 @@ class RelaySoftware(Known):
         """Whether one of its own pages answered as only this software answers."""
         return bool(self.page_text) and status == 200 and re.search(self.page_text, body[:20_000]) is not None
 
-    def shows_in(self, headers: tuple[tuple[str, str], ...]) -> bool:
+    def shows_in(self, headers: marks.Headers) -> bool:
         """Whether an answer's headers carry this software's own mark."""
         wanted = self.header.lower()
-        return bool(wanted) and any(
-            fnmatch.fnmatchcase(name.lower(), wanted) and (not self.header_value or re.search(self.header_value, value))
-            for name, value in headers
-        )
+        if not wanted or not marks.carries(headers, wanted):
+            return False
+        return any(fnmatch.fnmatchcase(n.lower(), wanted) and re.search(self.header_value, v) for n, v in headers)
 
 
 class ModelFacts(Known):
@@ -174,6 +176,9 @@ class Retention(Known):
     rule: Bilingual
 
 
+_Row = TypeVar("_Row", TokenBaseline, TokenFrame, VideoPrice, ListPrice, LimitText, Refusal)
+
+
 class VerdictRule(Frozen):
     """One row of the rule table: the first row that fits decides. Hard gates, never an average."""
 
@@ -230,11 +235,11 @@ class Knowledge(Frozen):
 
     def price_of(self, model: str, day: dt.date) -> ListPrice | None:
         """The list price valid on that day for a model name; dated, prefixed and alias forms included."""
-        return next((row for row in self.prices if row.valid_on(day) and self._is_of(model, row.models)), None)
+        return next(self._about(model, self.prices, day), None)
 
     def video_price_of(self, model: str, day: dt.date) -> VideoPrice | None:
         """The list price of a film by that model on that day."""
-        return next((row for row in self.video_prices if row.valid_on(day) and self._is_of(model, row.models)), None)
+        return next(self._about(model, self.video_prices, day), None)
 
     def model(self, name: str) -> ModelFacts | None:
         """By its name or an alias, however its parts are joined (`gpt-35-turbo`)."""
@@ -257,23 +262,17 @@ class Knowledge(Frozen):
     def refusal_of(self, dialect: str, case: str, model: str, day: dt.date, *, refused: bool) -> Refusal | None:
         """The vendor's dated answer to a case, refused or taken as planned; None where none is on record, or where it was
         seen to be otherwise since."""
-        rows = [row for row in self.refusals if (row.dialect, row.case) == (dialect, case) and row.valid_on(day)]
-        rows = [row for row in rows if self._is_of(model, row.models)]
+        rows = list(self._about(model, (r for r in self.refusals if (r.dialect, r.case) == (dialect, case)), day))
         seen = max((row.observed for row in rows), default=day)
         return next((row for row in rows if row.observed == seen and (row.status != 200) == refused), None)
 
     def baseline_for(self, model: str, day: dt.date) -> TokenBaseline | None:
         """The one that was observed last."""
-        rows = [row for row in self.baselines if row.valid_on(day) and self._is_of(model, row.models)]
-        return max(rows, key=lambda row: row.observed, default=None)
+        return max(self._about(model, self.baselines, day), key=lambda row: row.observed, default=None)
 
     def max_output_of(self, model: str, day: dt.date) -> int | None:
         """The model's output limit: as it was last named in a refusal, else as published."""
-        rows = [
-            row
-            for row in self.limits
-            if row.cap and row.valid_on(day) and row.age(day) != "expired" and self._is_of(model, row.models)
-        ]
+        rows = [row for row in self._about(model, self.limits, day) if row.cap and row.age(day) != "expired"]
         facts = self.model(model)
         last = max(rows, key=lambda row: row.observed, default=None)
         return last.cap if last else facts.max_output if facts else None
@@ -281,23 +280,27 @@ class Knowledge(Frozen):
     def frame_for(self, model: str, day: dt.date) -> TokenFrame | None:
         """The largest honest frame known of a model's family on that day. A later count of a published sentence bounds it
         from above too: a word is a token at least."""
-        rows = [row for row in self.frames if row.valid_on(day) and self._is_of(model, row.models)]
-        frame, count = max(rows, key=lambda row: row.at_most, default=None), self.baseline_for(model, day)
+        frame = max(self._about(model, self.frames, day), key=lambda row: row.at_most, default=None)
+        count = self.baseline_for(model, day)
         if frame is None or count is None or count.observed <= frame.observed:
             return frame
         room = count.tokens - len(count.text.split())
         fresh = {"at_most": room, "observed": count.observed, "source": count.source}
         return frame.model_copy(update=fresh) if room > frame.at_most else frame
 
-    def _is_of(self, model: str, patterns: tuple[str, ...]) -> bool:
+    def _about(self, model: str, rows: Iterable[_Row], day: dt.date) -> Iterator[_Row]:
+        """The rows that are valid on that day and speak of a model, under any of its names."""
         facts = self.model(model)
         names = {model, canonical_model(model), facts.name if facts else model}
-        return any(fnmatch.fnmatchcase(name, pattern) for name in names for pattern in patterns)
+        for row in rows:
+            if row.valid_on(day) and any(fnmatch.fnmatchcase(n, pattern) for n in names for pattern in row.models):
+                yield row
 
 
 _PREFIXES = re.compile(r"^(?:[a-z-]{2,7}\.)?(?:anthropic|openai|google|bedrock|vertex_ai|azure)[./](?:anthropic\.)?")
 
 
+@lru_cache(maxsize=1024)
 def canonical_model(name: str) -> str:
     """A model name without provider prefix, region, release date and version tail.
 

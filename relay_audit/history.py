@@ -13,7 +13,7 @@ from relay_audit.exchange import Exchange
 from relay_audit.ledger import Ledger
 from relay_audit.media_facts import MediaReading
 from relay_audit.pack import Pack
-from relay_audit.plan import Plan
+from relay_audit.plan import Plan, Step
 from relay_audit.quote import Approval, Quote
 from relay_audit.store import Store
 from relay_audit.target import Place, Target
@@ -22,6 +22,26 @@ from relay_audit.words import Side
 Wish = Literal["", "cancelled", "paused", "requoted"]
 """What somebody asked of a run that has not happened yet."""
 FINAL: dict[str, RunStatus] = {"run.completed": "completed", "run.failed": "failed", "run.cancelled": "cancelled"}
+Moment = tuple[int, int, int]
+"""The last event that was applied, and how many exchanges and intents there are: while it is the same, so is what was sent."""
+
+
+class Steps:
+    """A plan's steps as they are asked for before every sending, sorted once for each plan."""
+
+    def __init__(self, plan: Plan | None) -> None:
+        self.plan = plan
+        self.all = plan.steps if plan else ()
+        self.chargeable: dict[Side, tuple[Step, ...]] = {
+            side: plan.chargeable(side) if plan else () for side in ("relay", "official")
+        }
+        self.refusals = frozenset(step.id for step in self.all if step.refusal)
+        self.cases = {step.id: step.case for step in self.all if step.case}
+        """Step → the deviation it sends; several steps may send the same."""
+        self.refused = {step.id: step for step in self.chargeable["relay"] if step.refusal}
+        """Those of them that the relay is asked."""
+        self.legal = frozenset(step.id for step in self.chargeable["relay"] if not step.refusal)
+        """Steps to the relay that the vendor answers."""
 
 
 @dataclass
@@ -92,6 +112,21 @@ class History:
     withdrawn: list[Withdrawal] = field(default_factory=list)
     imported: bool = False
     """It came in as somebody's archive: it is read and judged, and nothing of it is ever sent from here."""
+    _steps: Steps | None = field(default=None, init=False, repr=False, compare=False)
+    _sent: tuple[Moment, dict[Side, tuple[Exchange, ...]]] | None = field(
+        default=None, init=False, repr=False, compare=False
+    )
+
+    @property
+    def moment(self) -> Moment:
+        return self.seq, len(self.exchanges), len(self.intents)
+
+    @property
+    def steps(self) -> Steps:
+        """The steps of the plan as it is now."""
+        if self._steps is None or self._steps.plan is not self.plan:
+            self._steps = Steps(self.plan)
+        return self._steps
 
     @property
     def wish(self) -> Wish:
@@ -109,14 +144,19 @@ class History:
         return [entry.exchange for entry in self.ledger.entries if entry.state == "reserved"]
 
     def sent(self, side: Side = "relay") -> tuple[Exchange, ...]:
-        """Chargeable exchanges of a side so far, in order; a refusal of a guessed header style is none."""
-        return tuple(
-            exchange
-            for xid, exchange in sorted(self.exchanges.items())
-            if xid in self.intents
-            and exchange.side == side
-            and not (self.intents[xid].payload.get("auth_trial") and exchange.status == 401)
+        """Chargeable exchanges of a side so far, in order; a refusal of a guessed header style is none. Asked for a dozen
+        times between two events, and then the same."""
+        if self._sent is None or self._sent[0] != self.moment:
+            self._sent = self.moment, {}
+        if (known := self._sent[1].get(side)) is not None:
+            return known
+        found = tuple(
+            self.exchanges[xid]
+            for xid in sorted(self.intents.keys() & self.exchanges.keys())
+            if self.exchanges[xid].side == side
+            and not (self.intents[xid].payload.get("auth_trial") and self.exchanges[xid].status == 401)
         )
+        return self._sent[1].setdefault(side, found)
 
     def sent_steps(self) -> set[str]:
         """Steps that must not be sent again. A refusal of the key's form (401) is provably not a delivery."""

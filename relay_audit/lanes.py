@@ -13,6 +13,7 @@ from decimal import Decimal
 
 from relay_audit.exchange import Exchange
 from relay_audit.gate import GO, Decision, after_refusal, was_answered
+from relay_audit.history import Moment
 from relay_audit.plan import Step
 from relay_audit.recorder import Recorder
 from relay_audit.settlement import Settlement
@@ -25,6 +26,7 @@ class Lanes:
     def __init__(self, recorder: Recorder, settlement: Settlement) -> None:
         self.recorder = recorder
         self.settlement = settlement
+        self._known: tuple[Moment, frozenset[str], frozenset[str]] | None = None
 
     def next(self, pending: Iterable[Step]) -> Step | None:
         """The next step that may be sent now; None where each one left waits for the books."""
@@ -37,19 +39,21 @@ class Lanes:
     def ended(self, step: Step) -> bool:
         """Whether a refusal will not be sent any more."""
         ended = self.recorder.history.ended_lanes
-        closed = ALL in ended or step.lane in ended or self._was_taken(step)
-        return step.refusal and (closed or bool(step.after and not any(map(was_answered, self._sent_of(step.after)))))
+        answered, taken = self._cases()
+        closed = ALL in ended or step.lane in ended or step.case in taken
+        return step.refusal and (closed or bool(step.after and step.after not in answered))
 
-    def _sent_of(self, case: str) -> list[Exchange]:
+    def _cases(self) -> tuple[frozenset[str], frozenset[str]]:
+        """Cases that were answered before, and those that were answered or charged: these are not for nothing any more, and
+        asked no more."""
         history = self.recorder.history
-        alike = {s.id for s in history.plan.steps if s.case == case} if case and history.plan else set()
-        return [e for e in history.sent() if e.step in alike]
-
-    def _was_taken(self, step: Step) -> bool:
-        """Whether this case was answered or charged before: it is not for nothing any more, and asked no more."""
-        history, sent = self.recorder.history, self._sent_of(step.case)
-        entries = [entry for e in sent if (entry := history.ledger.entry(e.id)) is not None]
-        return any(map(was_answered, sent)) or any(entry.amount > 0 for entry in entries if entry.state == "settled")
+        if self._known is None or self._known[0] != history.moment:
+            charged = {e.exchange for e in history.ledger.entries if e.state == "settled" and e.amount > 0}
+            cases = history.steps.cases
+            sent = [e for e in history.sent() if e.step in cases]
+            answered = frozenset(cases[e.step] for e in sent if was_answered(e))
+            self._known = history.moment, answered, answered | {cases[e.step] for e in sent if e.id in charged}
+        return self._known[1:]
 
     def too_dear(self, step: Step, multiple: Decimal) -> bool:
         """Whether a refusal is left unsent only because this relay takes more than its answers say; then that is said."""
@@ -112,6 +116,5 @@ class Lanes:
 
     def _unread(self) -> list[tuple[Step, Exchange]]:
         history = self.recorder.history
-        steps = {step.id: step for step in history.plan.chargeable() if step.refusal} if history.plan else {}
-        sent = [(steps[e.step], e) for e in history.sent() if e.step in steps]
-        return [(step, exchange) for step, exchange in sent if exchange.id not in history.books_asked]
+        steps = history.steps.refused
+        return [(steps[e.step], e) for e in history.sent() if e.step in steps and e.id not in history.books_asked]

@@ -8,6 +8,7 @@ from __future__ import annotations
 import datetime as dt
 import fnmatch
 import re
+from functools import lru_cache
 from typing import Any, Literal
 
 from pydantic import Field, field_validator
@@ -21,6 +22,23 @@ Decoder = Literal[
     "none", "base58_uuid7", "base58_128", "relay_time_utc", "chat_base62", "response_hex", "response_hex_48",
     "google_time", "local_utc8", "ark_ms", "unix_seconds", "object_id",
 ]  # fmt: skip
+
+
+Headers = tuple[tuple[str, str], ...]
+
+
+@lru_cache(maxsize=512)
+def _names(headers: Headers) -> frozenset[str]:
+    """In small letters: each mark that is known is looked for in each answer."""
+    return frozenset(name.lower() for name, _ in headers)
+
+
+def carries(headers: Headers, wanted: str) -> bool:
+    """Whether a header is named so; `wanted` is a name or a name pattern in small letters."""
+    names = _names(headers)
+    return wanted in names or (
+        any(sign in wanted for sign in "*?[") and any(fnmatch.fnmatchcase(name, wanted) for name in names)
+    )
 
 
 class Known(Frozen):
@@ -94,9 +112,8 @@ class HeaderFamily(Known):
     """Header name → pattern its value matches."""
     strength: Confidence
 
-    def matches(self, headers: tuple[tuple[str, str], ...]) -> bool:
-        names = [name.lower() for name, _ in headers]
-        return all(any(fnmatch.fnmatchcase(name, wanted) for name in names) for wanted in self.all_of) and all(
+    def matches(self, headers: Headers) -> bool:
+        return all(carries(headers, wanted) for wanted in self.all_of) and all(
             any(name.lower() == wanted and re.search(pattern, value) for name, value in headers)
             for wanted, pattern in self.values.items()
         )

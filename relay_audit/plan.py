@@ -100,10 +100,8 @@ class Plan(Frozen):
     @property
     def digest(self) -> str:
         """`plan_digest`: packs, probe ids, counts, bounds, model, sides. Not seed, wording, prices or time."""
-        rows = sorted(
-            (s.probe, s.request, s.case, s.side, s.path, s.when, digest(s.bound.model_dump() if s.bound else None))
-            for s in self.steps
-        )
+        bounds = {bound: digest(bound.model_dump() if bound else None) for bound in {s.bound for s in self.steps}}
+        rows = sorted((s.probe, s.request, s.case, s.side, s.path, s.when, bounds[s.bound]) for s in self.steps)
         return digest([self.dialect, self.model, self.official_model, self.profile, sorted(self.checks), rows])
 
     def step(self, step_id: str) -> Step | None:

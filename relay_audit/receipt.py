@@ -39,9 +39,8 @@ def response(redactor: Redactor, status: int, headers: Headers, intake: Intake, 
     """The answer as it may be kept, what was odd about it, and the marks of secrets that are somebody else's."""
     raw = bytes(intake.body)
     head = redactor.inspect_headers(headers, outgoing=False)
-    dropped = redactor.clean(
-        "\n".join(value for _, value in headers).encode()
-    )  # a cookie is not kept, but may echo our key
+    # a cookie is not kept, but may echo our key
+    dropped = redactor.shows_own("\n".join(value for _, value in headers).encode())
     body = redactor.clean(raw)
     text = body.raw.decode("utf-8", "replace")
     record = Response(
@@ -56,5 +55,5 @@ def response(redactor: Redactor, status: int, headers: Headers, intake: Intake, 
     odd += [intake.hostility] if intake.hostility else []
     if should_parse(record, asked_in_json=asked_in_json):
         odd += json_faults(raw.decode("utf-8", "replace"))
-    odd += ["key_echoed"] if head.own or dropped.own or body.own else []
+    odd += ["key_echoed"] if head.own or dropped or body.own else []
     return Received(record, tuple(odd), tuple(dict.fromkeys((*head.foreign, *body.foreign))))

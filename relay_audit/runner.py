@@ -149,8 +149,7 @@ class Runner:
 
     def _unsent(self, side: Side, tried: set[str]) -> list[Step]:
         """What is left of the plan as it is now, in order."""
-        plan = self.recorder.history.plan
-        return [step for step in plan.chargeable(side) if step.id not in tried] if plan else []
+        return [step for step in self.recorder.history.steps.chargeable[side] if step.id not in tried]
 
     async def _official(self, when: str, *, closing: bool = False) -> None:
         """The free controls that are open: all of them before; afterwards those of what was sent by now, and when nothing
@@ -211,7 +210,7 @@ class Runner:
     def _ordinary(self) -> tuple[Exchange, ...]:
         """What the circuit breaker looks at: a refusal that was refused is no failure."""
         history = self.recorder.history
-        refusals = {s.id for s in history.plan.steps if s.refusal} if history.plan else set()
+        refusals = history.steps.refusals
         return tuple(e for e in history.sent() if e.step not in refusals or e.delivery != "answered")
 
     def _decide(self, step: Step, approval: Approval) -> Decision:

@@ -119,7 +119,7 @@ class Transport:
             **{name.lower(): value for name, value in endpoint.headers.items()},
         }
         loose = "\n".join([url, *headers.values()]).encode() + b"\n" + content
-        if self._redactor.clean(loose).own:
+        if self._redactor.shows_own(loose):
             raise KeyRefused(
                 "a key stands in the path, a header or the body of a request; nothing was sent",
                 next_step="keys go into the variable that the target names, and nowhere else",

@@ -53,8 +53,7 @@ def canonical(value: Any) -> bytes:  # noqa: ANN401  any JSON value
 
 def compact(value: Any) -> bytes:  # noqa: ANN401  any JSON value
     """The form in which things are kept: like `canonical`, but the keys stay in the order in which they were sent."""
-    text = json.dumps(value, separators=(",", ":"), ensure_ascii=False, default=_plain)
-    return text.encode("utf-8", "backslashreplace")
+    return _COMPACT.encode(value).encode("utf-8", "backslashreplace")
 
 
 def digest(value: Any) -> str:  # noqa: ANN401  any JSON value
@@ -68,6 +67,7 @@ def _plain(value: object) -> str:
     return str(value)
 
 
+_COMPACT = json.JSONEncoder(separators=(",", ":"), ensure_ascii=False, default=_plain)
 _CANONICAL = json.JSONEncoder(sort_keys=True, separators=(",", ":"), ensure_ascii=False, default=_plain)
 
 

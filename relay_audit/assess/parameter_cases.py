@@ -9,6 +9,7 @@ from __future__ import annotations
 import datetime as dt
 from collections.abc import Iterable
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any, Literal
 
 from relay_audit.assess.model_identity import refused_above
@@ -99,7 +100,16 @@ class Scene:
         }
         return cls(evidence, knowledge, frozenset({*shown, evidence.site.software} - {"", "unknown"}))
 
-    @property
+    @cached_property
+    def said_to_anything(self) -> frozenset[tuple[int, str]]:
+        """How the official side refused requests that are legal: an address without this route, a key without this model, a
+        header that it misses. The same words in reply to a wrong value say nothing of the value."""
+        steps = self.evidence.plan.steps if self.evidence.plan else ()
+        legal = [s.id for s in steps if s.side == "official" and not s.refusal]
+        answers = [e for name in legal if (e := self.evidence.of_step(name)) and e.status not in (None, 200)]
+        return frozenset(_words(e) for e in answers)
+
+    @cached_property
     def usual(self) -> list[Exchange]:
         """Answers to legal requests: what ordinary use meets."""
         return [e for e in self.evidence.answers() if e.status == 200 and isinstance(e.answer(), dict)]
@@ -141,7 +151,7 @@ def official_side(step: Step, exchange: Exchange, scene: Scene) -> Official | No
     )
     asked = [s.id for s in evidence.plan.steps if s.mirrors == step.id] if evidence.plan else []
     told = [e for name in asked if (e := evidence.of_step(name)) and _is_control(step, e)]
-    if step.refusal and told and _said_to_anything(evidence) & {_words(e) for e in told}:
+    if step.refusal and told and scene.said_to_anything & {_words(e) for e in told}:
         told = []
     if len({(e.status, _said(e).kind) for e in told}) > 1:
         return None
@@ -170,14 +180,6 @@ def _is_control(step: Step, exchange: Exchange) -> bool:
     if step.key == "made_up" or not step.case or "model" in step.case:
         return True
     return exchange.status not in GATES | {404} and (step.refusal or exchange.status == 200)
-
-
-def _said_to_anything(evidence: Evidence) -> set[tuple[int, str]]:
-    """How the official side refused requests that are legal: an address without this route, a key without this model, a
-    header that it misses. The same words in reply to a wrong value say nothing of the value."""
-    legal = [s.id for s in evidence.plan.steps if s.side == "official" and not s.refusal] if evidence.plan else []
-    answers = [e for name in legal if (e := evidence.of_step(name)) and e.status not in (None, 200)]
-    return {_words(e) for e in answers}
 
 
 def _words(exchange: Exchange) -> tuple[int, str]:
