@@ -30,7 +30,7 @@ BUCKETS = 0xFFFF
 millions of names stays small."""
 
 _SPACE = b"\0 \t\n\v\f\r"
-_APART = b"\xff"
+APART = b"\xff"
 """Between texts that do not belong together; in no form, and not UTF-8."""
 _DASHES = {0x2010: "-", 0x2011: "-", 0x2212: "-"}
 """What `&hyphen;` and its kin stand for."""
@@ -126,17 +126,23 @@ def views_of(raw: bytes, extra: Iterable[tuple[Span, ...]] = ()) -> Iterator[Vie
     yield from _layers(_join(roots[0], named, loose=True))
 
 
-def squeezed(view: View) -> View:
+def bare(data: bytes) -> bytes:
     """Without white space and NUL, in lower case: what is folded, wrapped or UTF-16 reads like anything else."""
-    return View(view.data.lower().translate(None, _SPACE), view, _runs(_WORD, view.data))
+    return data.lower().translate(None, _SPACE)
+
+
+def squeezed(view: View) -> View:
+    """The same as a view, which knows where in the message it stands."""
+    return View(bare(view.data), view, _runs(_WORD, view.data))
 
 
 def _layers(view: View) -> list[View]:
     layers = [view]
     for _ in range(DEPTH):
-        if not any(sign in view.data for sign in (b"\\", b"%", b"&")):
+        data = view.data
+        if b"\\" not in data and b"%" not in data and b"&" not in data:
             break
-        data = _ESCAPE.sub(_undo, view.data)
+        data = _ESCAPE.sub(_undo, data)
         if data == view.data:
             break
         view = View(data, view, _unescaped(view.data))
@@ -203,14 +209,14 @@ def _strings(data: bytes) -> tuple[list[array[int]], list[array[int]]]:
 
 def _join(root: View, sequences: Iterable[array[int]], *, loose: bool) -> View:
     worth = [places for places in sequences if len(places) > 2]
-    data = _APART.join(b"".join(root.data[low:high] for low, high in _pairs(places)) for places in worth)
+    data = APART.join(b"".join(root.data[low:high] for low, high in _pairs(places)) for places in worth)
     return View(data, root, _joined_pieces(worth), bridges=False, loose=loose)
 
 
 def _joined_pieces(sequences: list[array[int]]) -> Iterator[tuple[int, int, int]]:
     for number, places in enumerate(sequences):
         if number:
-            yield len(_APART), 0, 0
+            yield len(APART), 0, 0
         for low, high in _pairs(places):
             yield high - low, low, high
 
@@ -280,7 +286,7 @@ class Needles:
 
     def find(self, data: bytes) -> list[tuple[int, int, bool]]:
         """Runs as (start, end, whether it holds enough that is not public)."""
-        padded = data + _APART * (self._step + self._size)
+        padded = data + APART * (self._step + self._size)
         padded = padded[: len(padded) // self._step * self._step]
         blocks = [block for (block,) in struct.iter_unpack(f"{self._size}s{self._step - self._size}x", padded)]
         if self._grams.keys().isdisjoint(blocks):

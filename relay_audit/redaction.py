@@ -13,9 +13,11 @@ import json
 import re
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any, NoReturn
 
-from relay_audit.disguise import Needles, Span, View, forms_of, squeezed, views_of
+from relay_audit import foreign_secrets
+from relay_audit.disguise import APART, Needles, Span, View, bare, forms_of, squeezed, views_of
 from relay_audit.errors import AddressRefused
 from relay_audit.signature import mask_accounts
 
@@ -27,36 +29,16 @@ ACCOUNT_HEADERS = frozenset(
 )
 ACCOUNT_FIELDS = ("user_id", "username", "token_name", "organization_id", "email", "ip", "channel_name")
 DROPPED = "[dropped]"
+SHORT, REMEMBERED = 4096, 256
+"""Bytes of a message that is cleaned once, and how many of those: a path, a body that is counted before and after, a
+refusal in the same words come again and again in one run."""
+LONG = 65_536
+"""Bytes of a message above which its readings are not laid side by side: there they would take the memory thrice."""
 
 PUBLIC_PREFIX = re.compile(
     r"sk-ant-[a-z]{3,5}\d\d-|sk-ant-|sk-(?:proj|svcacct|admin|None)-|sk-or-v1-|sk-|cr_|AIza|AKIA|gsk_|xai-"
 )
 """What every key of a kind begins with: finding it in an answer says nothing about ours."""
-
-# As in `disguise`: possessive, and the literal before its look-behind.
-_FOREIGN: dict[str, re.Pattern[bytes]] = {
-    kind: re.compile(pattern)
-    for kind, pattern in {
-        "private_key": rb"-----BEGIN [A-Z0-9 ]{0,30}PRIVATE KEY-----(?:[A-Za-z0-9+/=\s\\:,.]|-(?!----END))*+"
-        rb"(?:-----END [A-Z0-9 ]{0,30}-----)?",
-        "jwt": rb"eyJ(?<![\w-]eyJ)[\w-]{8,}+\.eyJ[\w-]{8,}+\.[\w-]{8,}+",
-        "anthropic_key": rb"sk-ant-(?<![A-Za-z0-9]sk-ant-)[\w-]{16,}+",
-        "openai_key": rb"sk-(?<![A-Za-z0-9]sk-)(?:proj|svcacct|admin|None)-[\w-]{16,}+",
-        "openrouter_key": rb"sk-or-v1-(?<![A-Za-z0-9]sk-or-v1-)[\w-]{16,}+",
-        "google_key": rb"AIza(?<![\w-]AIza)[\w-]{30,}+",
-        "google_token": rb"ya29\.(?<![\w-]ya29\.)[\w-]{20,}+",
-        "aws_key": rb"A(?:KI|SI)A(?<![\w-]A.{3})[A-Z0-9]{16}(?![A-Za-z0-9])",
-        "relay_service_key": rb"cr_(?<![\w-]cr_)[A-Za-z0-9]{24,}+",
-        "github_token": rb"gh[pousr]_(?<![\w-]gh.{2})[A-Za-z0-9]{30,}+",
-        "github_pat": rb"github_pat_(?<![\w-]github_pat_)\w{30,}+",
-        "groq_key": rb"gsk_(?<![\w-]gsk_)[A-Za-z0-9]{40,}+",
-        "xai_key": rb"xai-(?<![\w-]xai-)[A-Za-z0-9]{40,}+",
-        # A word such as sk-learn-… has neither capitals nor figures.
-        "sk_key": rb"sk-(?<![\w-]sk-)(?=[a-z_-]*+[A-Z0-9])[\w-]{20,}+",
-        "bearer": rb"(?i:bearer)(?<![\w-].{6})[ \t]{1,4}(?=[A-Za-z._~+/=-]*+[0-9])(?P<token>[\w.~+/=-]{16,}+)",
-    }.items()
-}
-"""Shapes of other people's secrets, the most particular first: a place is given to the first that claims it."""
 
 _NAMES = "|".join(ACCOUNT_FIELDS).encode()
 _ACCOUNT = re.compile(
@@ -153,7 +135,7 @@ _OWN, _FOREIGN_RANK, _TRACE = 0, 1, 2
 class Redactor:
     """Takes out of a message what no record may hold. Built once per run."""
 
-    __slots__ = ("__salt", "_marker", "_needles")
+    __slots__ = ("__salt", "_marker", "_needles", "_once")
 
     def __init__(self, secrets: Iterable[Secret], salt: bytes) -> None:
         forms = []
@@ -163,6 +145,7 @@ class Redactor:
             forms += forms_of(_bytes(value), len(prefix[0]) if prefix else 0)
         self._needles = Needles(forms)
         self.__salt = salt
+        self._once = lru_cache(maxsize=REMEMBERED)(self._clean)
         marker = b"[redacted:key]"
         self._marker = b"[*]" if self._needles.find(marker) else marker
 
@@ -178,6 +161,9 @@ class Redactor:
 
     def clean(self, raw: bytes) -> Cleaned:
         """A whole message. Nothing of it may be recorded, logged or parsed for a record before this."""
+        return self._once(raw) if len(raw) <= SHORT else self._clean(raw)
+
+    def _clean(self, raw: bytes) -> Cleaned:
         finds, foreign = self._finds(raw)
         blanked, own = _blank(raw, finds)
         for pattern in (_ACCOUNT, _ACCOUNT_IN_TEXT):
@@ -186,8 +172,9 @@ class Redactor:
 
     def shows_own(self, raw: bytes) -> bool:
         """Whether one of our keys stands in a finished text, in any form that `clean` would take out."""
-        bare = (squeezed(view).data for view in (views_of(raw) if self._needles else ()))
-        return any(telling for data in bare for _, _, telling in self._needles.find(data))
+        readings = (view.data for view in (views_of(raw) if self._needles else ()))
+        rows = [APART.join(readings)] if len(raw) <= LONG else readings
+        return any(telling for data in rows for _, _, telling in self._needles.find(bare(data)))
 
     def holds_own(self, raw: bytes) -> bool:
         """Whether one of our keys stands in bytes that are no text, in any form that shows without undoing escapes."""
@@ -261,40 +248,31 @@ class Redactor:
         finds: list[_Find] = []
         taken = bytearray(len(raw))
         foreign: list[tuple[list[Span], str]] = []
-        for view in filter(lambda view: view.data, views_of(raw, extra)):
-            bare = squeezed(view)
-            for start, end, telling in self._needles.find(bare.data):
+        views: Iterable[View] = (view for view in views_of(raw, extra) if view.data)
+        own, kinds = bool(self._needles), list(foreign_secrets.SHAPES)
+        if len(raw) <= LONG:  # all its readings in a row say whether there is anything to look for in each of them
+            views = list(views)
+            row = bare(APART.join(view.data for view in views))
+            own, kinds = bool(self._needles.find(row)), foreign_secrets.possible(row)
+        for view in views if own or kinds else ():
+            tight = squeezed(view)
+            for start, end, telling in self._needles.find(tight.data) if own else ():
                 rank = _OWN if telling else _TRACE
-                finds += [_Find(*_whole(raw, span), self._marker, rank) for span in bare.origin(start, end)]
+                finds += [_Find(*_whole(raw, span), self._marker, rank) for span in tight.origin(start, end)]
             if not view.loose:
-                foreign += _foreign(view, taken)
+                foreign += foreign_secrets.found_in(view, taken, kinds)
         strong = bytearray(len(raw))
         for find in finds:
             if find.rank == _OWN:
                 strong[find.start : find.end] = b"\1" * (find.end - find.start)
-        kinds: dict[str, None] = {}
+        named: dict[str, None] = {}
         for spans, kind in foreign:
             ours = any(strong.find(1, low, high) >= 0 for low, high in spans)
             if not ours:
-                kinds[kind] = None
+                named[kind] = None
             marker = self._marker if ours else f"[redacted:{kind}]".encode()
             finds += [_Find(*_whole(raw, span), marker, _OWN if ours else _FOREIGN_RANK) for span in spans]
-        return finds, tuple(kinds)
-
-
-def _foreign(view: View, taken: bytearray) -> list[tuple[list[Span], str]]:
-    """Secret shapes in one view, except where an earlier view or a more particular shape has claimed the place."""
-    found = []
-    for kind, pattern in _FOREIGN.items():
-        for match in pattern.finditer(view.data):
-            group = "token" if "token" in pattern.groupindex else 0
-            spans = view.origin(*match.span(group))
-            if any(taken.find(1, low, high) >= 0 for low, high in spans):
-                continue
-            for low, high in spans:
-                taken[low:high] = b"\1" * (high - low)
-            found.append((spans, f"{kind}:{hashlib.sha256(match[group]).hexdigest()[:8]}"))
-    return found
+        return finds, tuple(named)
 
 
 def _whole(raw: bytes, span: Span) -> Span:
