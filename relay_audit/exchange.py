@@ -123,7 +123,11 @@ class Exchange(Frozen):
     def streamed(self) -> Streamed | None:
         """The answer as a stream; None where it did not come as one."""
         response = self.response
-        if response is None or not looks_streamed(response.header("content-type"), response.body):
+        if response is None or response.body.startswith(
+            ("{", "[")
+        ):  # whatever its type: most answers, asked most often
+            return None
+        if not looks_streamed(response.header("content-type"), response.body):
             return None
         return read_stream(response.body)
 

@@ -16,6 +16,7 @@ import shutil
 import sqlite3
 import threading
 from collections.abc import Iterator, Sequence
+from functools import lru_cache
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
@@ -228,9 +229,7 @@ class Store:
         self.close()
 
     def _blob_path(self, sha: str) -> Path:
-        if not _SHA256.fullmatch(sha):
-            raise StoreError("a blob is named by its SHA-256, nothing else", next_step=RESTORE)
-        return self.path / "blobs" / sha
+        return _blob_path(self.path, sha)
 
     def _tip(self) -> tuple[int, str]:
         row = self._connection.execute("SELECT seq, hash FROM events ORDER BY seq DESC LIMIT 1").fetchone()
@@ -332,6 +331,14 @@ def _seal(draft: Draft, seq: int, ts: dt.datetime, prev: str) -> Event:
         raise StoreError(
             f"the event {draft.type} is not well formed ({type(error).__name__})", next_step=_REPORT_IT
         ) from error
+
+
+@lru_cache(maxsize=64)
+def _blob_path(run: Path, sha: str) -> Path:
+    """Remembered: a blob is written, named by an event and read back in a row, and a path costs more than its hash."""
+    if not _SHA256.fullmatch(sha):
+        raise StoreError("a blob is named by its SHA-256, nothing else", next_step=RESTORE)
+    return run / "blobs" / sha
 
 
 def _sha256_of(path: Path) -> str:

@@ -245,13 +245,16 @@ def _ping(pings: Iterable[str]) -> Literal["", "spaced", "compact"]:
 
 def _json(text: str) -> Any:  # noqa: ANN401  whatever a stranger sent
     try:
-        return json.loads(text, parse_constant=_refused)
+        return _JSON.decode(text)
     except (ValueError, RecursionError):
         return None
 
 
 def _refused(_: str) -> Any:  # noqa: ANN401
     raise ValueError("not JSON")
+
+
+_JSON = json.JSONDecoder(parse_constant=_refused)
 
 
 def _table(value: object) -> dict[str, Any]:

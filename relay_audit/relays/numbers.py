@@ -13,12 +13,13 @@ LARGEST = Decimal(10**9)
 """Beyond it nothing is a ratio, a price or an amount of dollars."""
 SHORT = 200
 PICO = Decimal("1e-12")
+_JSON = json.JSONDecoder(parse_constant=lambda _: None)
 
 
 def parsed(body: str) -> Any:  # noqa: ANN401  whatever a stranger sent
     """The JSON of a body held in memory, or None. NaN and infinities become None, so that only their own row is lost."""
     try:
-        return json.loads(body, parse_constant=lambda _: None)
+        return _JSON.decode(body)
     except (ValueError, RecursionError):
         return None
 
