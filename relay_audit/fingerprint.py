@@ -176,9 +176,6 @@ class Retention(Known):
     rule: Bilingual
 
 
-_Row = TypeVar("_Row", TokenBaseline, TokenFrame, VideoPrice, ListPrice, LimitText, Refusal)
-
-
 class VerdictRule(Frozen):
     """One row of the rule table: the first row that fits decides. Hard gates, never an average."""
 
@@ -297,6 +294,7 @@ class Knowledge(Frozen):
                 yield row
 
 
+_Row = TypeVar("_Row", TokenBaseline, TokenFrame, VideoPrice, ListPrice, LimitText, Refusal)
 _PREFIXES = re.compile(r"^(?:[a-z-]{2,7}\.)?(?:anthropic|openai|google|bedrock|vertex_ai|azure)[./](?:anthropic\.)?")
 
 
