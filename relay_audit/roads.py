@@ -80,17 +80,20 @@ def roads_of(model: ModelFacts, pack: Pack, probes: tuple[Probe, ...], knowledge
         return any(other.refuses.get(trait, model.refuses[trait]) != model.refuses[trait] for trait in traits)
 
     counts = {row.id: row.at_most for row in knowledge.frames}
+    frame = knowledge.frame_for(model.name, day)
 
     def another_count(other: ModelFacts) -> bool:
         """What is known of both families' frames differs: a text of one is counted otherwise by the other."""
-        frames = [knowledge.frame_for(m.name, day) for m in (model, other)]
-        known = {counts[frame.id] for frame in frames if frame}
-        return pack.counter is not None and None not in frames and len(known) > 1
+        if pack.counter is None or frame is None:
+            return False
+        theirs = knowledge.frame_for(other.name, day)
+        return theirs is not None and counts[theirs.id] != counts[frame.id]
 
     offered = any(c.id == OFFERED for c in cases)
+    by_tool_prompt = siblings_by_tool_prompt(model, knowledge, day) if offered else []
 
     def another_tool_prompt(other: ModelFacts) -> bool:
-        return offered and other in siblings_by_tool_prompt(model, knowledge, day)
+        return other in by_tool_prompt
 
     wordings = [
         row

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import replace
+from functools import cache
 from typing import Literal
 
 from relay_audit.lab.knobs import Knobs
@@ -108,7 +109,12 @@ def scenarios_in(dialect: Dialect) -> dict[str, Scenario]:
     return SCENARIOS if dialect == "anthropic" else {row.name: row for row in _rows(dialect)}
 
 
-def _rows(dialect: Dialect) -> Iterator[Scenario]:
+@cache
+def _rows(dialect: Dialect) -> tuple[Scenario, ...]:
+    return tuple(_made(dialect))
+
+
+def _made(dialect: Dialect) -> Iterator[Scenario]:
     for name in (*SHARED, *MONEY):
         row = SCENARIOS[name]
         mapped = "gpt-6-luna" if row.knobs.mapped_to else ""
