@@ -135,7 +135,7 @@ _OWN, _FOREIGN_RANK, _TRACE = 0, 1, 2
 class Redactor:
     """Takes out of a message what no record may hold. Built once per run."""
 
-    __slots__ = ("__salt", "_marker", "_needles", "_once")
+    __slots__ = ("__salt", "_left_once", "_marker", "_needles", "_once", "_shown_once")
 
     def __init__(self, secrets: Iterable[Secret], salt: bytes) -> None:
         forms = []
@@ -146,6 +146,8 @@ class Redactor:
         self._needles = Needles(forms)
         self.__salt = salt
         self._once = lru_cache(maxsize=REMEMBERED)(self._clean)
+        self._shown_once = lru_cache(maxsize=REMEMBERED)(self._shows_own)
+        self._left_once = lru_cache(maxsize=REMEMBERED)(self._outgoing)
         marker = b"[redacted:key]"
         self._marker = b"[*]" if self._needles.find(marker) else marker
 
@@ -172,6 +174,9 @@ class Redactor:
 
     def shows_own(self, raw: bytes) -> bool:
         """Whether one of our keys stands in a finished text, in any form that `clean` would take out."""
+        return self._shown_once(raw) if len(raw) <= SHORT else self._shows_own(raw)
+
+    def _shows_own(self, raw: bytes) -> bool:
         readings = (view.data for view in (views_of(raw) if self._needles else ()))
         rows = [APART.join(readings)] if len(raw) <= LONG else readings
         return any(telling for data in rows for _, _, telling in self._needles.find(bare(data)))
@@ -195,7 +200,10 @@ class Redactor:
             return self._marker.decode()
 
     def clean_headers(self, headers: Iterable[tuple[str, str]], outgoing: bool) -> tuple[tuple[str, str], ...]:
-        return self.inspect_headers(headers, outgoing).headers
+        return self._left_once(tuple(headers)) if outgoing else self.inspect_headers(headers, outgoing).headers
+
+    def _outgoing(self, headers: tuple[tuple[str, str], ...]) -> tuple[tuple[str, str], ...]:
+        return self.inspect_headers(headers, outgoing=True).headers
 
     def inspect_headers(self, headers: Iterable[tuple[str, str]], outgoing: bool) -> CleanedHeaders:
         """Headers of one message, read one by one and in a row, with what was found in them.

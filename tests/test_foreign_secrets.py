@@ -40,5 +40,5 @@ def test_what_is_found_is_also_looked_for(kind):
     assert spans
 
 
-def test_a_text_without_any_beginning_is_looked_through_for_none():
+def test_a_text_without_what_they_need_is_looked_through_for_none():
     assert possible(bare(b'{"id":"msg_01","content":[{"type":"text","text":"OK"}]}')) == []
