@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections import Counter
+from collections.abc import Iterable, Sequence
 from decimal import Decimal
 from math import comb
 from typing import NamedTuple
@@ -53,6 +55,42 @@ def _solve(tail_of, target: float, *, rising: bool) -> float:  # type: ignore[no
         else:
             high = middle
     return (low + high) / 2
+
+
+def astray(answers: Sequence[str]) -> int:
+    """How many of these answers are not the commonest of them."""
+    return len(answers) - max(Counter(answers).values(), default=0)
+
+
+def stray_chance(pairs: Iterable[tuple[Sequence[str], Sequence[str]]]) -> float:
+    """The chance that the first sides would stray so much more than the second ones, were both the same: exact, over all
+    ways to deal each pair's answers out anew. Whatever the share of each answer is, it is valid."""
+    chances, seen = {0: 1.0}, 0
+    for one, other in pairs:
+        seen += astray(one) - astray(other)
+        ways = _dealt(list(Counter([*one, *other]).values()), len(one))
+        total, summed = sum(ways.values()), Counter[int]()
+        for so_far, chance in chances.items():
+            for more, times in ways.items():
+                summed[so_far + more] += chance * times / total  # type: ignore[assignment]
+        chances = dict(summed)
+    return sum(chance for by, chance in chances.items() if by >= seen)
+
+
+def _dealt(counts: list[int], n: int) -> dict[int, int]:
+    """By how much `n` of these answers stray more than the rest → in how many ways they can be chosen so."""
+    hands = {(0, 0, 0): 1}
+    for count in counts:
+        dealt: Counter[tuple[int, int, int]] = Counter()
+        for (taken, most, most_left), ways in hands.items():
+            for k in range(count + 1):
+                dealt[taken + k, max(most, k), max(most_left, count - k)] += ways * comb(count, k)
+        hands = dict(dealt)
+    rest, found = sum(counts) - n, Counter[int]()
+    for (taken, most, most_left), ways in hands.items():
+        if taken == n:
+            found[(n - most) - (rest - most_left)] += ways
+    return dict(found)
 
 
 def percent(share: float) -> str:

@@ -114,8 +114,7 @@ class Plan(Frozen):
 def make_plan(question: Question, pack: Pack, probes: tuple[Probe, ...], wording: Wording, seed: int) -> Plan:
     """Steps in the order they will be sent, cheapest first within a stage; reasons for what will not run."""
     wanted = question.checks or CHECKS_HERE
-    open_to = () if question.free_only else probes
-    chosen = [p for p in open_to if _applies(p, question) and set(p.checks) & set(wanted)]
+    chosen = [p for p in probes if not question.free_only and _applies(p, question) and set(p.checks) & set(wanted)]
     chosen.sort(key=lambda probe: probe.checks[0] != TOKENS)
     steps = sorted((step for probe in chosen for step in _steps(probe, question, pack, wording)), key=turn)
     mirrors = [mirror for step in steps if question.official for mirror in _mirrors(step, question, chosen)]
@@ -148,6 +147,7 @@ def _applies(probe: Probe, question: Question) -> bool:
         and question.profile in applies.profiles
         and (not applies.software or question.software in applies.software)
         and (not applies.families or question.family in applies.families)
+        and (not applies.takes or question.refuses.get(applies.takes) is False)
         and (applies.also is None or applies.also in question.also)
         and applies.counter in ("any", "present" if question.counter else "absent")
         and applies.baseline in ("any", "present" if question.has_baseline else "absent")

@@ -50,6 +50,8 @@ GENERATORS: dict[str, str] = {
     "marker stands in the middle of the N words",
     "shared_prefix": "a long fresh text with the run's own word at its head: {generate = 'shared_prefix', words = N, key = K}; "
     "byte-identical in every request of the run that names the same key, and another in the next run",
+    "pick_one": "one of N fresh words is asked for at random: {generate = 'pick_one', words = N, key = K}; byte-identical in every "
+    "request of the run that names the same key, and another question in another wording in the next run",
     "nonce_line": "a short line that holds a fresh word: {generate = 'nonce_line', script = 'ascii'|'cjk'}",
     "scene": "what a film is to show, a still life of fresh words: {generate = 'scene'}",
 }
@@ -59,6 +61,7 @@ GENERATOR_PARAMETERS: dict[str, tuple[str, ...]] = {
     "published_sentence": (),
     "copy_list": ("words", "marker"),
     "shared_prefix": ("words", "key"),
+    "pick_one": ("words", "key"),
     "nonce_line": ("script",),
     "scene": (),
 }
@@ -187,6 +190,8 @@ class Applies(Frozen):
     """Empty means any relay software."""
     families: tuple[str, ...] = ()
     """Empty means any model of the dialect."""
+    takes: str = ""
+    """A rule that separates models (`ModelFacts.refuses`): only for models that are known to take it."""
     counter: Literal["any", "present", "absent"] = "any"
     """Whether an official count endpoint can be asked (a key and an address for it are there)."""
     baseline: Literal["any", "present", "absent"] = "any"

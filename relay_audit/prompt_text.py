@@ -9,6 +9,7 @@ from typing import Any
 from pydantic import JsonValue
 
 from relay_audit.pack import Pack
+from relay_audit.words import digest
 
 _WIDE, _BEYOND = re.compile("[\u2e80-\U0010ffff]"), re.compile("[\U00010000-\U0010ffff]")
 
@@ -37,6 +38,11 @@ def texts_of(value: JsonValue, key: str = "") -> list[str]:
     if isinstance(value, dict):
         return [text for name, item in value.items() for text in texts_of(item, name)]
     return []
+
+
+def question_of(body: dict[str, Any] | None) -> str:
+    """Which question a body asks, whatever limit or temperature stands beside it: some stores of answers look at no more."""
+    return digest(texts_of(body) or body)
 
 
 def has_system(body: dict[str, Any]) -> bool:

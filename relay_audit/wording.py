@@ -19,6 +19,8 @@ class Wordlists(Frozen):
     ascii_words: tuple[str, ...] = Field(min_length=64)
     cjk_clauses: tuple[str, ...] = Field(min_length=64)
     emoji_symbols: tuple[str, ...] = Field(min_length=64)
+    choices: tuple[str, ...] = ()
+    """Ways to ask for one of `{words}` at random."""
     closings: dict[str, dict[str, str]]
     """closing name → script → sentence."""
 
@@ -71,6 +73,8 @@ class Wording:
             return line * _count(call, "times") + self._closing(str(call.get("closing", "")), script)
         if name == "shared_prefix":
             return self._shared_prefix(_count(call, "words"), str(call.get("key", "")))
+        if name == "pick_one":
+            return self._pick_one(_count(call, "words"), str(call.get("key", "")))
         if name == "scene":
             return self._scene(place)
         raise PackError(f"generator {name!r} is not registered")
@@ -122,6 +126,14 @@ class Wording:
         chosen = [rng.choice(self._lists.ascii_words) for _ in range(words)]
         lines = [" ".join(chosen[n : n + 12]).capitalize() + "." for n in range(0, words, 12)]
         return "\n".join([f"Notes {self.nonce(f'{key}/prefix')}:", *lines])
+
+    def _pick_one(self, words: int, key: str) -> str:
+        """A question with many equally good answers: which one is given is for the sampler to say."""
+        if not self._lists.choices:
+            raise PackError("the word lists have no choices to ask for one of several words with")
+        rng = random.Random(f"{self._seed}/{key}/choice")
+        way = rng.choice(self._lists.choices)
+        return way.replace("{words}", ", ".join(rng.sample(self._lists.ascii_words, words)))
 
     def _scene(self, place: str) -> str:
         things = random.Random(f"{self._seed}/{place}/scene").sample(self._lists.ascii_words, 3)

@@ -117,7 +117,7 @@ def test_every_probe_of_the_dialect_is_sent_to_both_sides(today: Audited) -> Non
     plan = today.judgement.evidence.plan
     assert plan is not None
     offered = [p for p in LIBRARY.packs.probes if "anthropic" in p.applies.dialects and p.applies.also is None]
-    wanted = {p.id for p in offered if "thorough" in p.applies.profiles}
+    wanted = {p.id for p in offered if "thorough" in p.applies.profiles and p.applies.takes != "sampling"}  # refused
     without_key = {p.id for p in LIBRARY.packs.probes if p.applies.counter == "absent"}
     larger = {"anthropic/model_oversize_next"}  # no model of the vendor's has a larger limit than this one
     assert wanted - without_key - larger <= {step.probe for step in plan.steps if step.side == "relay"}

@@ -62,6 +62,14 @@ def test_with_a_counter_the_surplus_is_exact(tmp_path: Path) -> None:
     assert hit.basis == "declared_official"
 
 
+def test_a_low_temperature_that_is_lost_is_found_where_nothing_else_shows(tmp_path: Path) -> None:
+    audited = in_process("sampler_dropped", 2, tmp_path, dialect="openai_chat", profile="thorough", checks=[4])
+    assert audited.codes == {"params.not_honoured"}
+    hit = audited.finding("params.not_honoured")
+    assert hit.accusation
+    assert (hit.params["cases"], hit.params["sampled"], hit.params["vendors"]) == (["temperature_low"], 14, 0)
+
+
 def test_without_one_it_is_a_lower_bound(tmp_path: Path) -> None:
     for seed in range(3):
         audited = in_process("hidden_508", seed, tmp_path, dialect="openai_chat", checks=CHECKS, official=False)

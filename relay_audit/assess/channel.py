@@ -19,7 +19,7 @@ from relay_audit.exchange import pointer
 from relay_audit.finding import Confidence, Finding, Severity
 from relay_audit.fingerprint import Knowledge
 from relay_audit.ids import Reading, read_id
-from relay_audit.words import digest
+from relay_audit.prompt_text import question_of
 
 
 def assess_channel(evidence: Evidence, knowledge: Knowledge) -> list[Finding]:
@@ -53,8 +53,8 @@ def _scheme_moved(evidence: Evidence, knowledge: Knowledge) -> bool:
 
 
 def _replayed(samples: list[Sample], evidence: Evidence) -> list[Finding]:
-    # The deliberate repeat of one body is another question.
-    bodies = {e.id: digest(e.request.body) if e.request.body else e.id for e in evidence.exchanges}
+    # One question that is asked again, under whatever limit or temperature, is another matter.
+    bodies = {e.id: question_of(e.request.body) if e.request.body else e.id for e in evidence.exchanges}
     once = {(s.message_id, bodies.get(s.exchange)): s for s in samples if s.message_id and not _is_constant(s)}
     counted = Counter(s.message_id for s in once.values())
     again = {item for item, times in counted.items() if times > 1}

@@ -75,6 +75,12 @@ class Result:
     """Rows by which an honest hop of *some* software does this."""
     seldom: str = ""
     """`2/11`: so many of the sendings of the case, where the others were refused as they should be."""
+    shown: tuple[str, str] = ("", "")
+    """What the vendor's and the relay's answers were, where one status does not say it."""
+    others: tuple[str, ...] = ()
+    """Further exchanges of the relay that it rests on."""
+    told: dict[str, Any] = field(default_factory=dict)
+    """Further parameters of its finding: what was counted, or what a clean result would have shown."""
 
     @property
     def fields(self) -> tuple[str, ...]:

@@ -12,6 +12,8 @@ from dataclasses import replace
 from typing import Any
 
 from relay_audit.assess.parameter_cases import LIMIT_CASES, Outcome, Result, Scene, compare
+from relay_audit.assess.sampler import CASE as SAMPLED
+from relay_audit.assess.sampler import low_temperature
 from relay_audit.codes import CODES, finding
 from relay_audit.evidence import Evidence
 from relay_audit.exchange import pointer
@@ -53,7 +55,8 @@ def assess_parameter_parity(evidence: Evidence, knowledge: Knowledge) -> list[Fi
     sendings: dict[str, list[Step]] = {}
     for step in steps:
         sendings.setdefault(step.case, []).append(step)
-    results = [result for of_case in sendings.values() if (result := _over_all(of_case, scene)) is not None]
+    told = [*(_over_all(of_case, scene) for of_case in sendings.values()), low_temperature(scene)]
+    results = [result for result in told if result is not None]
     compared = [result for result in results if result.outcome != "unclear"]
     differing = [*_differences(compared, scene), *_unusable(compared)]
     return [
@@ -81,7 +84,8 @@ def _differences(compared: list[Result], scene: Scene) -> list[Finding]:
     groups: dict[tuple[str, str, Severity], list[Result]] = {}
     differing = [result for result in compared if result.outcome in CODE_OF]
     alone = {
-        code: len({r.step.case for r in differing if CODE_OF[r.outcome] == code}) < 2 for code in set(CODE_OF.values())
+        code: len({r.step.case for r in differing if CODE_OF[r.outcome] == code and not _unheld(r)}) < 2
+        for code in set(CODE_OF.values())
     }
     fields = [r for r in differing if r.step.case not in LIMIT_CASES]
     lost = [r for r in fields if r.outcome in LOST and _severity(r, scene, alone=False) == "medium"]
@@ -98,14 +102,24 @@ UNSAID = "not_available"
 for, it is told so, and no program in between need have taken anything out."""
 
 
+def _unheld(result: Result) -> bool:
+    """Answers that were drawn, without the vendor's own beside them: that no vendor is undecided there is not known, so they
+    weigh little and support nothing else."""
+    return result.step.case == SAMPLED and not result.official.live
+
+
 def _severity(result: Result, scene: Scene, *, alone: bool) -> Severity:
     """Medium, unless something speaks for less: no effect on use, an honest hop of unknown software, a refusal that can
     be heard, a single dated record."""
     if result.step.tier == "none" or result.official.stale:
         return "info"
+    if _unheld(result):
+        return "low"
     if result.outcome == "unchecked":
         return "low"  # whom a relay lets in is no fault in what its own customers get
-    wanted = {"accepted": "accepted", "clamped": "accepted", "dropped": "rewritten"}.get(result.outcome)
+    wanted = {"accepted": "accepted", "clamped": "accepted", "dropped": "rewritten", "not_honoured": "rewritten"}.get(
+        result.outcome
+    )
     if wanted and any(row.outcome == wanted and scene.excuses(row) for row in result.defaults):
         return "low"
     read = [pointer(result.exchange.answer(), path) for path in result.official.reads]
@@ -120,6 +134,8 @@ def _severity(result: Result, scene: Scene, *, alone: bool) -> Severity:
 
 def _difference(code: str, tier: str, weight: Severity, group: list[Result], compared: list[Result]) -> Finding:
     params: dict[str, Any] = {"cases": _cases(group), "n": len(group), "of": len(compared), "fields": _fields(group)}
+    if len(group) == 1:
+        params |= group[0].told
     if code == "params.rerouted_on_error":
         params["signs"] = sorted({sign for result in group for sign in result.signs})
     stale = all(result.official.stale for result in group)
@@ -171,7 +187,8 @@ def _matches(compared: list[Result], differing: list[Finding]) -> list[Finding]:
     agreeing = [result for result in compared if result.outcome in ("same", "own", "rewritten")]
     if not agreeing or any(f.above_info for f in differing):
         return []
-    return [_made("params.matches", {"n": len(agreeing), "of": len(compared)}, agreeing, sides=False)]
+    bound = {name: value for result in agreeing for name, value in result.told.items()}
+    return [_made("params.matches", {"n": len(agreeing), "of": len(compared), **bound}, agreeing, sides=False)]
 
 
 def _made(
@@ -181,7 +198,7 @@ def _made(
     basis, level, confidence = _support(group)
     if severity is not None and SEVERITIES.index(severity) >= SEVERITIES.index("medium"):
         confidence = "strong"
-    exchanges = [x for result in group for x in (result.exchange.id, *result.official.exchanges)]
+    exchanges = [x for result in group for x in (result.exchange.id, *result.others, *result.official.exchanges)]
     made = finding(
         code,
         params,
@@ -219,6 +236,8 @@ def _fields(group: list[Result]) -> list[str]:
 
 def _official(result: Result) -> str:
     official = result.official
+    if result.shown[0]:
+        return result.shown[0]
     text = official.text if official.basis in ("live_official", "dated_baseline") else ""
     if official.status == 200:
         text = ", ".join(f"{path}: {value}" for path, value in official.reads.items())
@@ -226,7 +245,9 @@ def _official(result: Result) -> str:
 
 
 def _relay(result: Result) -> tuple[str, str]:
-    """Key and text; a stranger's words stand under an `untrusted_` key."""
+    """Key and text; a stranger's words stand under an `untrusted_` key. Words that were picked are our own."""
+    if result.shown[1]:
+        return f"case={result.step.case}", result.shown[1]
     if result.said is None or not result.said.text:
         told = filter(None, [str(result.exchange.status), result.seldom])
         return f"case={result.step.case}", " · ".join(told)

@@ -12,6 +12,7 @@ from relay_audit.evidence import Evidence
 from relay_audit.exchange import Exchange, pointer
 from relay_audit.finding import Finding
 from relay_audit.fingerprint import Knowledge
+from relay_audit.prompt_text import question_of
 from relay_audit.words import digest
 
 
@@ -20,9 +21,8 @@ def assess_repeated(evidence: Evidence, _: Knowledge) -> list[Finding]:
     bodies: dict[str, list[Exchange]] = defaultdict(list)
     owners: dict[str, set[str]] = defaultdict(set)
     for exchange in answered:
-        key = digest(exchange.request.body)
-        bodies[key].append(exchange)
-        owners[_id(exchange, evidence)].add(key)
+        bodies[digest(exchange.request.body)].append(exchange)
+        owners[_id(exchange, evidence)].add(question_of(exchange.request.body))
     again = [
         (first, later)
         for same in bodies.values()

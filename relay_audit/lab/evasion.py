@@ -75,17 +75,17 @@ class Mood:
 class Stored(Generic[T]):
     """Answers of the last five minutes, by what of a request counts."""
 
-    def __init__(self, now: Callable[[], float]) -> None:
+    def __init__(self, now: Callable[[], float], by: Literal["body", "prompt"] = "body") -> None:
         self._now = now
+        self._names = STORED_BY if by == "body" else ("model", "messages", "input")
         self._kept: dict[str, tuple[float, T]] = {}
 
     def find(self, body: dict[str, Any]) -> T | None:
-        at, answer = self._kept.get(_key(body), (float("-inf"), None))
+        at, answer = self._kept.get(self._key(body), (float("-inf"), None))
         return answer if self._now() - at < KEPT_S else None
 
     def keep(self, body: dict[str, Any], answer: T) -> None:
-        self._kept[_key(body)] = (self._now(), answer)
+        self._kept[self._key(body)] = (self._now(), answer)
 
-
-def _key(body: dict[str, Any]) -> str:
-    return json.dumps({name: body.get(name) for name in STORED_BY}, sort_keys=True, ensure_ascii=False)
+    def _key(self, body: dict[str, Any]) -> str:
+        return json.dumps({name: body.get(name) for name in self._names}, sort_keys=True, ensure_ascii=False)

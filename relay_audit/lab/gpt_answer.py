@@ -126,6 +126,7 @@ def _spoken(body: dict[str, Any], limit: int, model: Model, how: Treatment, rng:
     """The text and its tokens; now and then a model that reasons spends its whole limit and says nothing (0)."""
     generation: GenerationName = "gpt-cl100k" if how.generation else model.generation
     told = recited(body, how.hidden, how.recites, generation, rng)
+    told = told or (how.taste.pick(body, model.name) if how.taste else None)
     if told is not None:
         said = up_to(told, limit, generation)
         return said.text, said.tokens

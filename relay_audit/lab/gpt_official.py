@@ -7,9 +7,12 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable
+from copy import copy
+from dataclasses import replace
 from typing import Any, Literal
 
 from relay_audit.lab.caching import OwnCache
+from relay_audit.lab.choosing import Taste, Undecided
 from relay_audit.lab.gpt_answer import chat, chat_events, printed, response, response_events
 from relay_audit.lab.gpt_count import count_openai
 from relay_audit.lab.gpt_headers import OpenAiHeaders, azure
@@ -40,6 +43,7 @@ class OpenAi:
         rng: random.Random,
         now: Callable[[], float],
         state: Literal["up", "incident", "down", "lacks_model"] = "up",
+        undecided: Undecided = "seldom",
     ) -> None:
         self.key = key
         self.dialect: Format = dialect
@@ -47,6 +51,7 @@ class OpenAi:
         self._rng = rng
         self._now = now
         self._state = state
+        self._taste = Taste(undecided, copy(rng))
         self._headers = OpenAiHeaders(seen, rng)
         self._counts = 0
         self._cache = OwnCache(now)
@@ -72,6 +77,7 @@ class OpenAi:
             return self._refused(Complaint(400, "We could not parse the JSON body of your request.", None, None))
         if complaint := refuse(body, spoken):
             return self._refused(complaint)
+        how = replace(how, taste=self._taste)
         stamp = stamps(self._answered_at(), self._rng, how.ids)
         write = chat if spoken == "openai_chat" else response
         answer = write(body, find_model(body["model"]), stamp, how, self._seen, self._rng)

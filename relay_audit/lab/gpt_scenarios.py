@@ -62,6 +62,12 @@ BESIDE = {
 the vendor bills the same offset."""
 
 
+DRAWN = (
+    "sampler_dropped", "honest_sampler", "honest_sampler_wobbles", "honest_sampler_stored", "sampler_dropped_and_stored",
+)  # fmt: skip
+"""Whether a low temperature is in force, on a model that does not reason."""
+
+
 def _own(
     kind: Kind, name: str, en: str, zh: str, knobs: Knobs, expect: str = "", *, model: str = "", notes: str = "",
     profile: str = "",
@@ -124,3 +130,5 @@ def _made(dialect: Dialect) -> Iterator[Scenario]:
         alone = frozenset(WITHOUT[name].split()) if name in WITHOUT else row.expect
         yield replace(row, knobs=knobs, expect=known, expect_no_key=alone)
     yield from (row for row in _OWN if dialect == "openai_chat" or row.name != LIMITED)
+    for name in DRAWN:
+        yield replace(SCENARIOS[name], knobs=replace(SCENARIOS[name].knobs, claims="openai"), model="gpt-4o")

@@ -7,6 +7,7 @@ from decimal import Decimal
 from typing import Literal
 
 from relay_audit.lab.caching import CacheWay
+from relay_audit.lab.choosing import Undecided
 from relay_audit.lab.evasion import Strikes
 from relay_audit.lab.money import Money
 from relay_audit.lab.reciting import Recites
@@ -89,6 +90,8 @@ class Knobs:
     """When the model, the tokenizer and the hidden prompt are other than promised."""
     output_factor: int = 1
     """What the relay multiplies output tokens by, in the answer and in the bill."""
+    stores_by: Literal["body", "prompt"] = "body"
+    """What a stored answer is found by: the fields that one relay's source names, or the prompt alone."""
     stores: Literal["", "free", "charged"] = ""
     """Answers of the last five minutes are given again for the same prompt, with or without a charge."""
     empty_text: bool = False
@@ -116,6 +119,10 @@ class Knobs:
     """Every refusal of the vendor comes as one body that says nothing, as claude-relay-service writes it."""
     swallows: tuple[str, ...] = ()
     """Fields of a body that vanish on the way, without a word."""
+    draws: bool = False
+    """Sampling fields within their range vanish on the way; what is out of range goes through and is refused."""
+    undecided: Undecided = "seldom"
+    """On which questions the vendor's model wavers between two words, at any temperature."""
     limit_to: int = 0
     """What `max_tokens` is set to, whatever was asked for; 0 leaves it alone."""
     reroutes: bool = False

@@ -11,6 +11,7 @@ from typing import Any
 
 from relay_audit.lab import ids
 from relay_audit.lab.caching import NOTHING, Cached, CacheWay
+from relay_audit.lab.choosing import Taste
 from relay_audit.lab.knobs import Channel, IdStyle, Signed
 from relay_audit.lab.models import Model
 from relay_audit.lab.reciting import Recites, recited
@@ -40,6 +41,8 @@ class Treatment:
     cache_is_new: bool = False
     factor: Decimal = Decimal(1)
     output_factor: int = 1
+    taste: Taste | None = None
+    """What is picked where one of several words is asked for."""
     empty: bool = False
     """The model thinks up to its limit and says nothing."""
     geo: str = ""
@@ -142,6 +145,7 @@ def message(
     thought = _thinking(body, model, how, rng, account)
     generation = how.generation or model.generation
     told = recited(body, how.hidden, how.recites, generation, rng)
+    told = told or (how.taste.pick(body, model.name) if how.taste else None)
     said = write(body, generation, rng) if told is None else up_to(told, limit, generation)
     thinking = rng.randint(60, 140) if thought else 0
     length = limit if how.empty else min(said.tokens + thinking, limit)

@@ -66,7 +66,7 @@ class NewApi:
         self._now = now
         self._turns = Turns(knobs, rng, seen.flaky_phase)
         self._last: Reply | None = None
-        self._stored: Stored[Reply] = Stored(now)
+        self._stored: Stored[Reply] = Stored(now, knobs.stores_by)
         self._served = 0
         self._empty = Every(knobs.money.empties_every)
         self.log = RelayLog(knobs, rng, now)

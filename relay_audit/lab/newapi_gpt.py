@@ -20,6 +20,7 @@ from relay_audit.lab.newapi import EMPTY_AFTER, FILL, TRUSTED, NewApi
 from relay_audit.lab.official import STREAM_TYPE, Reply
 from relay_audit.lab.panel import Panel
 from relay_audit.lab.relay_log import RelayLog
+from relay_audit.lab.tampering import tampered
 from relay_audit.lab.turns import Turn
 from relay_audit.lab.variation import Variation
 from relay_audit.lab.wire import Headers, HttpAnswer, HttpRequest, compact, cut, json_answer
@@ -76,8 +77,7 @@ class NewApiGpt(NewApi):
     ) -> HttpAnswer:
         switched = self._knobs.stores_nothing and isinstance(body.get("store", True), bool)
         sent = {**body, "store": False} if switched else dict(body)
-        swallowed = self._knobs.swallows if turn.strikes else ()
-        sent = {name: value for name, value in sent.items() if name not in swallowed}
+        sent = tampered(sent, self._knobs) if turn.strikes else sent
         if self._knobs.serves and turn.strikes:
             sent["model"] = self._knobs.serves
         reply = self._gpt.generate(sent, how=turn.how)

@@ -120,3 +120,26 @@ EVADERS = (
         Knobs(stores="charged"), "integrity.response_replayed"),
 )  # fmt: skip
 """What strikes seldom is found, or the match says which share would not have been seen."""
+
+_TAKES = "claude-sonnet-4-5-20250929"
+"""A model that takes sampling fields; newer ones refuse them, and are not asked."""
+DRAWN = (
+    row("fault", "sampler_dropped", "sampling fields within their range are taken out", "合法的采样参数半路被拿掉",
+        Knobs(template_offset=0, draws=True, undecided="never"), "params.not_honoured", profile="thorough", model=_TAKES,
+        notes="temperature 9 goes through and is refused; without a key severity low"),
+    row("honest", "honest_sampler", "an honest relay of a model that takes sampling fields", "老实的中转，型号可调采样参数",
+        Knobs(template_offset=0), profile="thorough", model=_TAKES, notes="the match says what a lost temperature would have shown"),
+    row("honest", "honest_sampler_wobbles", "the vendor's model wavers at any temperature", "温度再低，官方型号也摇摆",
+        Knobs(template_offset=0, undecided="always", accounts=4), profile="thorough", model=_TAKES,
+        notes="two words on every question, on both sides; a pool of four accounts"),
+    row("honest", "honest_sampler_stored", "answers are stored by the prompt alone, free of charge", "只看提示词存回答，不收费",
+        Knobs(template_offset=0, stores="free", stores_by="prompt"), profile="thorough", model=_TAKES,
+        notes="a stored answer shows nothing of the sampler"),
+    row("honest", "sampler_dropped_and_stored", "the same, and sampling fields are taken out", "同上，采样参数也被拿掉",
+        Knobs(template_offset=0, draws=True, stores="free", stores_by="prompt"), profile="thorough", model=_TAKES,
+        notes="nothing to be seen: every answer to a question is the first one"),
+    row("honest", "honest_sub2api_temperature", "sub2api takes the temperature out by itself", "sub2api 默认去掉 temperature",
+        Knobs(template_offset=0, software="sub2api", group_ratio=Decimal("0.15"), draws=True, undecided="never"),
+        profile="thorough", model=_TAKES, notes="params.relay_default"),
+)  # fmt: skip
+"""Whether a low temperature is in force, and what hides it."""

@@ -8,11 +8,13 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable
+from copy import copy
 from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 from relay_audit.lab import ids
 from relay_audit.lab.caching import PrefixCache
+from relay_audit.lab.choosing import Taste, Undecided
 from relay_audit.lab.message import PLAIN, Treatment, events, message, stamps
 from relay_audit.lab.models import MODELS
 from relay_audit.lab.refusals import Refusal, refuse
@@ -47,6 +49,7 @@ class Official:
         now: Callable[[], float],
         state: Literal["up", "incident", "down", "lacks_model"] = "up",
         future: bool = False,
+        undecided: Undecided = "seldom",
     ) -> None:
         self.key = key
         self._seen = seen
@@ -54,6 +57,7 @@ class Official:
         self._now = now
         self._state = state
         self._future = future
+        self._taste = Taste(undecided, copy(rng))
         self._headers = FirstParty(seen, rng)
         self._counts = 0
         self._cache = PrefixCache(now)
@@ -81,6 +85,7 @@ class Official:
             return self.refused(complaint)
         if self._future:
             how = replace(how, ids="future", signature="opaque", extras=True)
+        how = replace(how, taste=self._taste)
         stamp = stamps(self._answered_at(), self._rng, how.ids)
         generation = how.generation or MODELS[body["model"]].generation
         how = replace(how, prefix=self._cache.look(body, generation, how.cache, how.account))

@@ -7,7 +7,7 @@ from decimal import Decimal
 from relay_audit.lab.knobs import Knobs
 from relay_audit.lab.money import Money
 from relay_audit.lab.money_scenarios import MONEY
-from relay_audit.lab.odd_scenarios import EVADERS, ODD
+from relay_audit.lab.odd_scenarios import DRAWN, EVADERS, ODD
 from relay_audit.lab.scenario import Kind, Scenario, Title
 from relay_audit.lab.scenario import row as _row
 
@@ -249,5 +249,5 @@ _HOSTILE = (
 )  # fmt: skip
 
 SCENARIOS: dict[str, Scenario] = {
-    row.name: row for row in (*_HONEST, *_CHANNELS, *_FAULTS, *_PARAMETERS, *MONEY, *ODD, *EVADERS, *_HOSTILE)
+    row.name: row for row in (*_HONEST, *_CHANNELS, *_FAULTS, *_PARAMETERS, *MONEY, *ODD, *EVADERS, *DRAWN, *_HOSTILE)
 }

@@ -13,6 +13,7 @@ from relay_audit.lab.wire import Headers, HttpAnswer, json_answer
 
 FALLBACK = "claude-haiku-5-5"
 """The model that a fallback asks instead."""
+SAMPLING = ("temperature", "top_p", "top_k")
 BLANK = {"error": {"code": "E015", "message": "Internal server error"}, "status": 500}
 """claude-relay-service with console accounts: the same body for every refusal, under the vendor's status."""
 HOST_LIKE = re.compile(r"(?<![\w.])(?:[A-Za-z0-9-]+\.)+[A-Za-z]{2,}(?!\w)")
@@ -21,9 +22,15 @@ HOST_LIKE = re.compile(r"(?<![\w.])(?:[A-Za-z0-9-]+\.)+[A-Za-z]{2,}(?!\w)")
 def tampered(body: dict[str, Any], knobs: Knobs) -> dict[str, Any]:
     """The body after the vendor's patches: fields that vanish, a limit that is set to another one."""
     kept = {name: value for name, value in body.items() if name not in knobs.swallows}
+    if knobs.draws:
+        kept = {name: value for name, value in kept.items() if name not in SAMPLING or not _in_range(value)}
     if knobs.limit_to and "max_tokens" in kept:
         kept["max_tokens"] = knobs.limit_to
     return kept
+
+
+def _in_range(value: Any) -> bool:  # noqa: ANN401  whatever a caller sent
+    return isinstance(value, int | float) and 0 <= value <= 1
 
 
 def fallback(upstream: Official, how: Treatment) -> Reply:

@@ -113,7 +113,13 @@ class World:
     def _vendor(self, seed: int, purpose: str, key: str, *, behind: bool) -> Official:
         state = "up" if behind else self.knobs.official
         return Official(
-            key=key, seen=self.seen, rng=self._rng(seed, purpose), now=self.now, state=state, future=self.knobs.future
+            key=key,
+            seen=self.seen,
+            rng=self._rng(seed, purpose),
+            now=self.now,
+            state=state,
+            future=self.knobs.future,
+            undecided=self.knobs.undecided,
         )
 
     def _sells_claude(self, seed: int, upstream_key: str) -> tuple[Host, Host, Host]:
@@ -127,7 +133,13 @@ class World:
         def vendor(purpose: str, key: str) -> OpenAi:
             state = self.knobs.official if purpose == "official" else "up"
             return OpenAi(
-                key=key, dialect=dialect, seen=self.seen, rng=self._rng(seed, purpose), now=self.now, state=state
+                key=key,
+                dialect=dialect,
+                seen=self.seen,
+                rng=self._rng(seed, purpose),
+                now=self.now,
+                state=state,
+                undecided=self.knobs.undecided,
             )
 
         upstream = vendor("upstream", upstream_key)

@@ -85,3 +85,14 @@ def test_the_deliberate_repeat_is_no_replay_on_different_requests() -> None:
     assert "channel.id_replayed" not in [f.code for f in assess_channel(run(*STORED), KNOWLEDGE)]
     other = ((BODY, said("msg_1")), (FRESH, said("msg_1")), (BODY, said("msg_2")))
     assert "channel.id_replayed" in [f.code for f in assess_channel(run(*other), KNOWLEDGE)]
+
+
+def test_a_question_that_is_asked_again_under_another_temperature_is_no_other_question() -> None:
+    """Some stores look at the prompt alone: an id that comes again with it was stored, and nothing was passed off."""
+    warmer, colder = ({**BODY, "temperature": heat} for heat in (0.02, 0.01))
+    asked = run((warmer, said("msg_1")), (colder, said("msg_1")), (FRESH, said("msg_2")))
+    assert "channel.id_replayed" not in {f.code for f in assess_channel(asked, KNOWLEDGE)}
+    beside = run((warmer, said("msg_1")), (colder, said("msg_1")), *STORED[1:], (BODY, said("msg_1")))
+    assert only(assess_repeated(beside, KNOWLEDGE)).params == {"n": 1, "of": 1, "charged": 0}
+    another = run((warmer, said("msg_1")), (FRESH, said("msg_1")))
+    assert "channel.id_replayed" in {f.code for f in assess_channel(another, KNOWLEDGE)}

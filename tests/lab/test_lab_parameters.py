@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import random
+from collections import Counter
 from typing import Any
 
 import pytest
 from lab_calls import MODEL, Clock, body, post
 
 from relay_audit.lab import World
+from relay_audit.lab.choosing import Taste
+from relay_audit.lab.evasion import Stored
 from relay_audit.lab.gpt_fields import field_fault
 from relay_audit.lab.knobs import Knobs
 from relay_audit.lab.tampering import masked, tampered
@@ -125,3 +129,49 @@ def test_openai_fields(dialect: str, more: dict[str, Any], message: str) -> None
     assert fault is not None
     assert message in fault.message
     assert field_fault({"temperature": 1, "store": False, "service_tier": "auto"}, dialect, reasons=True) is None
+
+
+QUESTION = "Pick one at random, reply only with it: amber, anchor, apple, apron, arch, aspen, attic, autumn"
+
+
+def picks(taste: Taste, n: int = 24, model: str = "one", question: str = QUESTION, **more: Any) -> list[str]:
+    sent = {"messages": [{"role": "user", "content": question}], **more}
+    return [str(taste.pick(sent, model)) for _ in range(n)]
+
+
+def test_what_may_be_picked_is_drawn_and_near_0_it_is_the_likeliest() -> None:
+    taste = Taste("never", random.Random(1))
+    warm, cold = Counter(picks(taste)), Counter(picks(taste, temperature=0.01))
+    assert cold == {warm.most_common(1)[0][0]: 24}
+    assert sorted(warm.values()) == [2, 2, 2, 2, 2, 4, 4, 6]
+    assert set(picks(taste, top_k=1)) == set(cold)
+    others = {tuple(picks(taste, 1, model, temperature=0)) for model in ("two", "three", "four", "five")}
+    assert len(others) > 1, "each model has a favourite of its own"
+    assert taste.pick({"input": [{"role": "user", "content": QUESTION}], "temperature": 0}, "one") == cold.popitem()[0]
+    assert taste.pick({"messages": [{"role": "user", "content": "Reply with OK."}]}, "one") is None
+
+
+def test_one_question_in_ten_is_undecided() -> None:
+    questions = [f"Choose one at random: {', '.join(random.Random(n).sample(LIST, 5))}" for n in range(300)]
+    for how, low, high in (("never", 0, 0), ("seldom", 15, 50), ("always", 295, 300)):
+        taste = Taste(how, random.Random(2))  # type: ignore[arg-type]
+        wavering = sum(len(set(picks(taste, question=q, temperature=0.01))) == 2 for q in questions)
+        assert low <= wavering <= high
+
+
+def test_sampling_fields_that_are_legal_vanish_and_others_go_through() -> None:
+    knobs = Knobs(draws=True)
+    assert tampered({"temperature": 0.01, "top_p": 1, "top_k": 1, "max_tokens": 9}, knobs) == {"max_tokens": 9}
+    wrong = {"temperature": 9, "top_p": 1.5, "top_k": 1.5, "max_tokens": 9}
+    assert tampered(wrong, knobs) == wrong
+    assert tampered({"temperature": "hot"}, knobs) == {"temperature": "hot"}
+
+
+def test_a_store_by_the_prompt_alone_gives_again_what_was_asked_under_another_temperature() -> None:
+    clock = Clock()
+    by_body, by_prompt = Stored[int](clock), Stored[int](clock, "prompt")
+    for store in (by_body, by_prompt):
+        store.keep(body(QUESTION, temperature=0.01), 1)
+    assert by_body.find(body(QUESTION, temperature=0.02)) is None
+    assert by_prompt.find(body(QUESTION, temperature=0.02)) == 1
+    assert by_prompt.find(body("another", temperature=0.01)) is None
