@@ -29,7 +29,7 @@ from relay_audit.usage import read_usage
 
 CASE = "temperature_low"
 QUESTIONS = 2
-LEAST = 5
+LEAST = 4
 """Answers to a question, below which nothing is said of it."""
 WORDS = 3
 """Different words that each question must get. What is undecided at a low temperature wavers between two that are as good
@@ -39,7 +39,7 @@ CHANCE = 0.01
 vendor is on these questions. It is undecided on about one question in ten (measured), and both would have to be of these,
 between three words and more: fewer than one honest relay in ten thousand. With 7 answers to each question it takes 6 strays
 where the vendor has none. With a tenth of the questions undecided that is met in 90 % of runs where the commonest word has a
-share of 0.3 without the field, in 80 % at 0.4 and in 61 % at 0.5."""
+share of 0.3 without the field, in 80 % at 0.4 and in 61 % at 0.5; with six and five answers in 72, 57 and 37 %."""
 WAVERS = 2
 """Different words to a question of a vendor that is still a yardstick: more, and it draws too."""
 STRAYS_ALONE = 6

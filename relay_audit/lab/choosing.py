@@ -1,7 +1,7 @@
 """What the lab's model answers when it may pick one of several words: drawn at the usual temperature, the likeliest near 0.
 
 Which word is likely is the model's own and differs from question to question. On one question in ten two words are as good
-as equal, and then no temperature decides between them. Draws come in blocks, as all shares here do: of twelve answers to a
+as equal, and then no temperature decides between them. Draws come in blocks, as all shares here do: of nine answers to a
 question each word has the share it should have.
 """
 
@@ -14,7 +14,7 @@ from typing import Any, Literal
 
 Undecided = Literal["never", "seldom", "always"]
 ASKED = re.compile(r"\brandom\b[^:\n]*: ((?:[a-z]+, ){3,}[a-z]+)")
-BLOCK = (0, 0, 0, 1, 1, 2, 2, 3, 4, 5, 6, 7)
+BLOCK = (0, 0, 1, 2, 3, 4, 5, 6, 7)
 """Which word is drawn, by how likely it is."""
 COLD = 0.2
 """Below this temperature the likeliest word is all that is left."""

@@ -134,7 +134,7 @@ def test_openai_fields(dialect: str, more: dict[str, Any], message: str) -> None
 QUESTION = "Pick one at random, reply only with it: amber, anchor, apple, apron, arch, aspen, attic, autumn"
 
 
-def picks(taste: Taste, n: int = 24, model: str = "one", question: str = QUESTION, **more: Any) -> list[str]:
+def picks(taste: Taste, n: int = 27, model: str = "one", question: str = QUESTION, **more: Any) -> list[str]:
     sent = {"messages": [{"role": "user", "content": question}], **more}
     return [str(taste.pick(sent, model)) for _ in range(n)]
 
@@ -142,8 +142,8 @@ def picks(taste: Taste, n: int = 24, model: str = "one", question: str = QUESTIO
 def test_what_may_be_picked_is_drawn_and_near_0_it_is_the_likeliest() -> None:
     taste = Taste("never", random.Random(1))
     warm, cold = Counter(picks(taste)), Counter(picks(taste, temperature=0.01))
-    assert cold == {warm.most_common(1)[0][0]: 24}
-    assert sorted(warm.values()) == [2, 2, 2, 2, 2, 4, 4, 6]
+    assert cold == {warm.most_common(1)[0][0]: 27}
+    assert sorted(warm.values()) == [3, 3, 3, 3, 3, 3, 3, 6]
     assert set(picks(taste, top_k=1)) == set(cold)
     others = {tuple(picks(taste, 1, model, temperature=0)) for model in ("two", "three", "four", "five")}
     assert len(others) > 1, "each model has a favourite of its own"
