@@ -30,6 +30,10 @@ STORED_BY = (
 """hubrelay's key of a stored answer, as read in its source and run: nothing else of a body counts."""
 
 
+BY_PROMPT = ("model", "system", "messages", "input", "tools", "tool_choice")
+"""What a model reads, and nothing of how it is to be sampled or cut."""
+
+
 def well_known(body: dict[str, Any]) -> bool:
     """Whether the last turn is one of the sentences that tests use."""
     turns = body.get("messages") or body.get("input") or [{}]
@@ -77,7 +81,7 @@ class Stored(Generic[T]):
 
     def __init__(self, now: Callable[[], float], by: Literal["body", "prompt"] = "body") -> None:
         self._now = now
-        self._names = STORED_BY if by == "body" else ("model", "messages", "input")
+        self._names = STORED_BY if by == "body" else BY_PROMPT
         self._kept: dict[str, tuple[float, T]] = {}
 
     def find(self, body: dict[str, Any]) -> T | None:

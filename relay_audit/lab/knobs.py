@@ -91,7 +91,7 @@ class Knobs:
     output_factor: int = 1
     """What the relay multiplies output tokens by, in the answer and in the bill."""
     stores_by: Literal["body", "prompt"] = "body"
-    """What a stored answer is found by: the fields that one relay's source names, or the prompt alone."""
+    """What a stored answer is found by: the fields that one relay's source names, or what a model reads."""
     stores: Literal["", "free", "charged"] = ""
     """Answers of the last five minutes are given again for the same prompt, with or without a charge."""
     empty_text: bool = False
