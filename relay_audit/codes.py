@@ -140,7 +140,7 @@ CODES: dict[str, Code] = {
     "model.tool_prompt_differs": code(
         3, "model", "mismatch", "medium", "users",
         "what the vendor adds where a tool is offered, and where it is forced, is another generation's on the bill; without the "
-        "vendor's own count: low; nobody's: inconclusive",
+        "vendor's own count, or where forcing one costs both the same: low; nobody's: inconclusive",
         "requested", "billed", "low", "high", "fits",
     ),
     "model.name_mismatch": code(

@@ -58,8 +58,8 @@ class Reading(NamedTuple):
 
 def tool_prompt_findings(evidence: Evidence, knowledge: Knowledge) -> list[Finding]:
     """`model.tool_prompt_differs` beside the models that fit, inconclusive where none does; else nothing. Medium where both
-    differences are another generation's and the vendor counted the same bodies: an estimate hits one of them at most, and
-    what is added to requests with tools leaves the second alone. Else a sign: low. The figures are those of the vendor's own
+    differences are another generation's and not the claimed one's, beside the vendor's count of the same bodies: an estimate
+    hits one of them at most, and what is added to requests with tools leaves the second as it is. Else a sign: low. The figures are those of the vendor's own
     service: a cloud may have a prompt of its own, and is held to none of them."""
     seen = read_tool_prompt(evidence, knowledge)
     facts = knowledge.model(evidence.target.official_model)
@@ -73,7 +73,7 @@ def tool_prompt_findings(evidence: Evidence, knowledge: Knowledge) -> list[Findi
     params: dict[str, Any] = {"requested": evidence.target.official_model, "billed": seen.relay.offered, "low": low, "high": high,
               "fits": [model.name for model in seen.fits]}  # fmt: skip
     differs = seen.outcome == "another"
-    sure = differs and seen.vendor is not None and seen.relay.forced is not None
+    sure = differs and _both_apart(seen)
     params |= {} if differs else {"road": "unlike"}
     return [
         finding("model.tool_prompt_differs", params,
@@ -158,6 +158,14 @@ def _beside_the_vendor(
             if relay.forced is not None and _fits(m, relay, text) and not _fits(m, vendor, text)
         )
     return Reading(relay, vendor, "another" if fits else "unlike", fits)
+
+
+def _both_apart(seen: Reading) -> bool:
+    """Whether forcing the tool costs otherwise than with the vendor as well, or is refused there. Models of one generation
+    may have the same second difference: then a prompt that goes with tools, as long as the first one, gives both."""
+    if seen.vendor is None or seen.relay.forced is None:
+        return False
+    return seen.vendor.forced is None or abs(seen.relay.forced - seen.vendor.forced) > ESTIMATE
 
 
 def _fits(model: ModelFacts, added: Added, text: tuple[int, int]) -> bool:

@@ -66,7 +66,7 @@ EVADERS = (
         "换成便宜的同代型号，只有带工具的 token 数露馅",
         Knobs(template_offset=0, serves="claude-sonnet-5", signature="opaque", blanks_errors=True),
         "model.tool_prompt_differs", model="claude-opus-5",
-        notes="the same tokenizer, limit and rules; without a key a sign: severity low"),
+        notes="the same tokenizer, limit and rules; a sign: severity low"),
     row("fault", "previous_generation_unnamed", "one generation back, and no text that names it", "退回上一代，哪里都不写型号",
         Knobs(template_offset=0, serves="claude-opus-5", signature="opaque", blanks_errors=True),
         "model.substituted", no_key="params.illegal_accepted", model="claude-opus-5-5",
