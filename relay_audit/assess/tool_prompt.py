@@ -59,8 +59,8 @@ class Reading(NamedTuple):
 def tool_prompt_findings(evidence: Evidence, knowledge: Knowledge) -> list[Finding]:
     """`model.tool_prompt_differs` beside the models that fit, inconclusive where none does; else nothing. Medium where both
     differences are another generation's and not the claimed one's, beside the vendor's count of the same bodies: an estimate
-    hits one of them at most, and what is added to requests with tools leaves the second as it is. Else a sign: low. The figures are those of the vendor's own
-    service: a cloud may have a prompt of its own, and is held to none of them."""
+    hits one of them at most, and what is added to requests with tools leaves the second as it is. Else a sign: low. The
+    figures are those of the vendor's own service: a cloud may have a prompt of its own, and is held to none of them."""
     seen = read_tool_prompt(evidence, knowledge)
     facts = knowledge.model(evidence.target.official_model)
     if seen is None or seen.outcome not in ("another", "unlike"):

@@ -159,7 +159,9 @@ def test_another_figure_on_the_bill_names_the_models_it_fits():
         assert (found.severity, found.confidence, found.accusation) == ("medium", "strong", True)
 
 
-@pytest.mark.parametrize(("asked", "added", "fits"), [(OPUS, 68, SONNET), (OPUS, 64, SONNET), ("claude-opus-4-8", 385, None)])
+@pytest.mark.parametrize(
+    ("asked", "added", "fits"), [(OPUS, 68, SONNET), (OPUS, 64, SONNET), ("claude-opus-4-8", 385, None)]
+)
 def test_a_prompt_that_goes_with_tools_accuses_nobody_by_its_length(asked: str, added: int, fits: str | None):
     """An honest hop adds its own words, or a tool of its own, where tools are: forcing one costs what it costs with the
     vendor, and with the sibling of the same second difference."""
