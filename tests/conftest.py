@@ -6,9 +6,11 @@ port, so that a forgotten connection fails there too; tests that install package
 
 from __future__ import annotations
 
+import gc
 import ipaddress
 import os
 import socket
+import sys
 import tempfile
 from pathlib import Path
 
@@ -17,6 +19,9 @@ from hypothesis import HealthCheck, settings
 
 settings.register_profile("untimed", deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("untimed")  # no test is a timed one: a busy machine is no fault of ours
+sys.dont_write_bytecode = False
+os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
+# Else each worker rewrites the asserts of two hundred modules, and each child compiles the program and its templates anew.
 CLOSED = "http://127.0.0.1:9"
 PROXIES = ("HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY", "http_proxy", "https_proxy", "all_proxy")
 LOCAL = "127.0.0.1,localhost,::1"
@@ -35,6 +40,14 @@ def pytest_configure(config: pytest.Config) -> None:
     for name in [name for name in os.environ if name.upper().startswith(STRANGERS)]:
         del os.environ[name]
     config.stash[HOME] = tempfile.TemporaryDirectory(prefix="relay-audit-tests-")
+
+
+def pytest_collection_finish() -> None:
+    """What was imported and collected stays to the end: walked through at each full collection, it cost more than what
+    the tests leave behind."""
+    gc.collect()
+    gc.freeze()
+    gc.set_threshold(20_000, 20, 20)
 
 
 def pytest_unconfigure(config: pytest.Config) -> None:
