@@ -38,10 +38,12 @@ class Lanes:
 
     def ended(self, step: Step) -> bool:
         """Whether a refusal will not be sent any more."""
+        if not step.refusal:
+            return False
         ended = self.recorder.history.ended_lanes
         answered, taken = self._cases()
         closed = ALL in ended or step.lane in ended or step.case in taken
-        return step.refusal and (closed or bool(step.after and step.after not in answered))
+        return closed or bool(step.after and step.after not in answered)
 
     def _cases(self) -> tuple[frozenset[str], frozenset[str]]:
         """Cases that were answered before, and those that were answered or charged: these are not for nothing any more, and
