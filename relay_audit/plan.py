@@ -135,7 +135,11 @@ def make_plan(question: Question, pack: Pack, probes: tuple[Probe, ...], wording
 
 
 def turn(step: Step) -> tuple[int, int]:
-    """Stage by stage; among legal requests, those with the shortest answers first: an early stop leaves the most behind."""
+    """Stage by stage; among legal requests, those with the shortest answers first: an early stop leaves the most behind.
+    What was asked once already comes after every first question: a site that shuts after some errors costs repetitions
+    only. Last what waits for an answer to one of those."""
+    if step.stage == "batch":
+        return STAGES.index(step.stage), 2 if step.after else int(step.again)
     shortest_first = step.stage == "probe" and step.bound is not None
     return STAGES.index(step.stage), step.bound.output_tokens if shortest_first and step.bound else 0
 
