@@ -171,7 +171,10 @@ _JSON = json.JSONDecoder(parse_constant=_not_json)
 
 
 def says_error(answer: Any) -> bool:  # noqa: ANN401  whatever a stranger sent
-    """Whether an answer refuses, whatever its status: an error, and nothing that a model wrote."""
+    """Whether an answer refuses, whatever its status: an error, and nothing that a model wrote. Panels write the status they
+    mean into the body: a `code` of 4xx or 5xx beside a message."""
     if not isinstance(answer, dict) or any(answer.get(key) for key in ("content", "choices", "output", "candidates")):
         return False
-    return answer.get("type") == "error" or bool(answer.get("error")) or answer.get("success") is False
+    code = whole_number(answer.get("code"))
+    meant = code is not None and code // 100 in (4, 5) and bool(answer.get("msg") or answer.get("message"))
+    return meant or answer.get("type") == "error" or bool(answer.get("error")) or answer.get("success") is False

@@ -60,7 +60,9 @@ def test_legal_first_then_one_alone_then_the_rest_and_unknown_fields_last(dialec
     assert [step.case for step in canaries] in (["temperature_range"], ["n_range"], ["max_output_tokens_minimum"])
     batch = [step for step in steps if step.probe.endswith("/parameters")]
     lanes = {step.lane: [other.case for other in batch if other.lane == step.lane] for step in batch}
-    assert len(lanes) == 4
+    assert len(lanes.keys() - {step.lane for step in steps if step.again}) == 4, (
+        "those asked again are a kind of their own"
+    )
     taken = TAKEN & {step.case for step in batch}
     assert len(taken) >= 2
     assert all(case in (cases_[-1] for cases_ in lanes.values()) for case in taken), "what software takes comes last"

@@ -104,12 +104,17 @@ def test_quick_sends_four():
 @pytest.mark.parametrize("dialect", ["anthropic", "openai_chat", "openai_responses", "deepseek"])
 def test_what_was_asked_once_comes_after_every_first_question(dialect):
     """A site that shuts after some refusals costs repetitions, and no question its only answer."""
-    asked = question(dialect=dialect, checks=(3, 4), profile="thorough", max_output=64_000, next_output=128_000, family="gpt-6")
+    asked = question(
+        dialect=dialect, checks=(3, 4), profile="thorough", max_output=64_000, next_output=128_000, family="gpt-6"
+    )
     plan = make_plan(asked, PACKS.pack(dialect), PACKS.probes, Wording(PACKS.wordlists, 1), 1)
     kinds = [2 if step.after else int(step.again) for step in plan.chargeable()]
     assert kinds == sorted(kinds)
     ended_by_others = {step.lane for step in plan.chargeable() if step.again}
-    assert not {s.case for s in plan.chargeable() if s.lane in ended_by_others} & {"service_tier_bogus", "unknown_field"}
+    assert not {s.case for s in plan.chargeable() if s.lane in ended_by_others} & {
+        "service_tier_bogus",
+        "unknown_field",
+    }
 
 
 def test_without_a_counter_the_published_sentence_goes_out_three_times():
