@@ -9,12 +9,13 @@ from typing import Literal
 from pydantic import Field
 
 from relay_audit.books import BalanceReading, LogReading, LogRow, PriceReading, RateReading, SiteFacts, UsageReading
-from relay_audit.exchange import Exchange
+from relay_audit.exchange import Exchange, pointer
 from relay_audit.finding import Basis
 from relay_audit.ledger import Ledger
 from relay_audit.media_facts import MediaReading
 from relay_audit.pack import Pack
 from relay_audit.plan import Plan, Step
+from relay_audit.prompt_text import question_of
 from relay_audit.quote import ApprovalChannel, Quote
 from relay_audit.reconcile import rows_of
 from relay_audit.target import Claim, Paid, Rate
@@ -149,6 +150,21 @@ class Evidence(Frozen):
         """Relay exchanges of legal steps: what ordinary use would have met."""
         refusals = {step.id for step in self.plan.steps if step.refusal} if self.plan else set()
         return tuple(exchange for exchange in self.generations() if exchange.step not in refusals)
+
+    def stored(self) -> frozenset[str]:
+        """Ids of exchanges that were answered out of a store: under the id of an earlier answer to the same question, which
+        stands under no other question. Some stores look at the prompt alone; what such an answer counts is the first body."""
+        questions: dict[object, set[str]] = {}
+        told = [(e, pointer(e.answer(), self.pack.answer.id)) for e in self.generations() if e.request.body]
+        for exchange, own in told:
+            questions.setdefault(own, set()).add(question_of(exchange.request.body))
+        seen: set[object] = {None}
+        again = set()
+        for exchange, own in told:
+            if own in seen and own is not None and len(questions[own]) == 1:
+                again.add(exchange.id)
+            seen.add(own)
+        return frozenset(again)
 
     def routed(self) -> tuple[Exchange, ...]:
         """Relay exchanges that show where requests go: without refusals that were answered, since a fallback may have done it,

@@ -45,9 +45,9 @@ def assess_token_parity(evidence: Evidence, knowledge: Knowledge) -> list[Findin
     plan = evidence.plan
     if plan is None:
         return []
-    answered = [
-        (s, e, u) for s in plan.chargeable() if (e := evidence.of_step(s.id)) and (u := read_usage(e, evidence.pack))
-    ]
+    stored = evidence.stored()
+    sent = [(s, e) for s in plan.chargeable() if (e := evidence.of_step(s.id)) and e.id not in stored]
+    answered = [(s, e, usage) for s, e in sent if (usage := read_usage(e, evidence.pack))]
     if plan.counter and evidence.target.recorded:
         counted = {step.counts for step in plan.steps}
         samples, refused = _against_counter(evidence, [row for row in answered if row[0].id in counted])
@@ -88,10 +88,16 @@ def _pairs(evidence: Evidence, *, lines: bool) -> list[Sample]:
     repeated lines, or everything else."""
     plan = evidence.plan
     mirrors = {s.mirrors: s for s in plan.steps if s.mirrors and s.when == "with"} if plan and not plan.counter else {}
-    samples = []
+    samples, stored = [], evidence.stored()
     for step in plan.chargeable() if plan else ():
         own, told = evidence.of_step(step.id), evidence.of_step(mirrors[step.id].id) if step.id in mirrors else None
-        if ("times" in step.factors) is not lines or own is None or told is None or told.status != 200:
+        if (
+            ("times" in step.factors) is not lines
+            or own is None
+            or own.id in stored
+            or told is None
+            or told.status != 200
+        ):
             continue
         usage, due = read_usage(own, evidence.pack), read_usage(told, evidence.pack)
         if usage is not None and due is not None and abs(told.sent_at - own.sent_at) <= CONTROL_WINDOW:

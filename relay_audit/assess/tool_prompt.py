@@ -229,9 +229,11 @@ def _added(evidence: Evidence, side: Side, number: Number) -> Added | None:
 
 
 def _billed(evidence: Evidence) -> Number:
+    stored = evidence.stored()
+
     def number(step: Step) -> tuple[int, Exchange] | None:
         exchange = evidence.of_step(step.id)
-        usage = read_usage(exchange, evidence.pack) if exchange else None
+        usage = read_usage(exchange, evidence.pack) if exchange and exchange.id not in stored else None
         return (usage.billed_input, exchange) if exchange and usage and usage.billed_input > 0 else None
 
     return number

@@ -30,8 +30,8 @@ STORED_BY = (
 """hubrelay's key of a stored answer, as read in its source and run: nothing else of a body counts."""
 
 
-BY_PROMPT = ("model", "system", "messages", "input", "tools", "tool_choice")
-"""What a model reads, and nothing of how it is to be sampled or cut."""
+BY_PROMPT = ("model", "system", "messages", "input")
+"""The texts alone, as stores of answers to like questions have it: nothing of tools, sampling or limits."""
 
 
 def well_known(body: dict[str, Any]) -> bool:

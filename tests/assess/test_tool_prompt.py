@@ -4,6 +4,7 @@ nothing may be said."""
 from __future__ import annotations
 
 import datetime as dt
+import json
 from typing import Any
 
 import pytest
@@ -382,3 +383,25 @@ def test_a_usage_of_zero_is_none_and_cached_tokens_are_input():
     assert only(tool_prompt_findings(seen.model_copy(update={"exchanges": tuple(rows)}), KNOWLEDGE)).params["fits"] == [
         SONNET
     ]
+
+
+@pytest.mark.parametrize(("ids", "reads"), [("alike", False), ("own", True), ("constant", True)])
+def test_an_answer_out_of_a_store_counts_another_body(ids: str, reads: bool) -> None:
+    """A store that looks at the texts alone gives the answer without a tool to the bodies that offer one. Where software writes
+    one id into every answer, nothing is stored."""
+    evidence = run(counts_of(OPUS))
+    assert evidence.plan is not None
+    bodies_of = {step.id: step.body for step in evidence.plan.steps}
+    seen = []
+    for exchange in evidence.exchanges:
+        told = json.loads(exchange.response.body) | ({"id": f"msg_{exchange.id}"} if ids == "own" else {})
+        response = exchange.response.model_copy(update={"body": json.dumps(told)})
+        request = exchange.request.model_copy(update={"body": bodies_of[exchange.step]})
+        seen.append(exchange.model_copy(update={"response": response, "request": request}))
+    if ids == "constant":
+        other = {**bodies_of[seen[0].step], "messages": [{"role": "user", "content": "Another line."}]}
+        more = seen[0].request.model_copy(update={"body": other})
+        seen.append(seen[0].model_copy(update={"id": "X0999", "step": "another", "request": more}))
+    evidence = evidence.model_copy(update={"exchanges": tuple(seen)})
+    assert bool(evidence.stored()) is not reads
+    assert (read_tool_prompt(evidence, KNOWLEDGE) is not None) is reads
