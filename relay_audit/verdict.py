@@ -118,7 +118,7 @@ def core_of(rows: tuple[Coverage, ...]) -> tuple[int, ...]:
     return FILM_CORE if films else CORE
 
 
-CUT_SHORT = ("books_unreadable", "cut_short", "ceiling")
+CUT_SHORT = ("books_unreadable", "cut_short", "ceiling", "turned_away")
 """Reasons for which a check ran in part only."""
 
 

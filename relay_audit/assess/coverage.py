@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from relay_audit.assess.parameter_cases import GATES, PASSING
+from relay_audit.error_text import read_refusal
 from relay_audit.evidence import Evidence
 from relay_audit.exchange import Exchange
 from relay_audit.finding import Coverage, Finding
@@ -69,12 +71,30 @@ def _cut_short(evidence: Evidence) -> bool:
 
 
 def _parameters(own: list[Finding], evidence: Evidence) -> Coverage:
-    """Run in part where the relay's books could not be read after a refusal that it had accepted: then no more was refused."""
+    """Run in part where the relay's books could not be read after a refusal that it had accepted: then no more was refused.
+    Run in part as well where half of what should have been refused met a shut door instead."""
     if not own:
         asked = any(s.case for s in evidence.plan.steps if s.side == "relay") if evidence.plan else True
         reason = "not_delivered" if evidence.pack.video else "no_official_basis" if asked else "not_sent"
         return Coverage(check=4, state="no_information", reason=reason)
-    return Coverage(check=4, state="run", reason=evidence.refusals_ended)
+    shut = "turned_away" if _half_turned_away(evidence) else ""
+    return Coverage(check=4, state="run", reason=evidence.refusals_ended or shut)
+
+
+def _half_turned_away(evidence: Evidence) -> bool:
+    """A limiter or a firewall that shuts after some errors refuses everything: each case's first sending counts, and none
+    that a relay answers for itself."""
+    steps = evidence.plan.steps if evidence.plan else ()
+    first = [s for s in steps if s.side == "relay" and s.refusal and not s.again and s.key == "own"]
+    own = [s for s in first if s.body.get("model", evidence.target.model) == evidence.target.model]
+    sent = [e for s in own if (e := evidence.of_step(s.id)) is not None and e.response is not None]
+    return bool(sent) and 2 * sum(map(_turned_away, sent)) >= len(sent)
+
+
+def _turned_away(exchange: Exchange) -> bool:
+    """Refused for a moment, or at the door: that says nothing of what the body held."""
+    status, body = exchange.status or 0, exchange.response.body if exchange.response else ""
+    return status in GATES or (status != 200 and read_refusal(status, body).inner_status in PASSING)
 
 
 DECIDED = frozenset({

@@ -68,14 +68,14 @@ def assess_parameter_parity(evidence: Evidence, knowledge: Knowledge) -> list[Fi
 
 
 def _over_all(steps: list[Step], scene: Scene) -> Result | None:
-    """The result of a case over all its sendings, in order: that of the first, unless it was refused as it should be and a
-    later one was not."""
-    first, *more = [compare(step, scene, steps[0]) for step in steps]
-    others = [result for result in more if result is not None]
-    taken = [result for result in others if result.outcome in TAKEN]
-    if first is None or first.outcome not in REFUSED or not taken:
-        return first
-    return replace(taken[0], seldom=f"{len(taken)}/{1 + len(others)}")
+    """The result of a case over all its sendings, in order: that of the first that says anything, unless it was refused as it
+    should be and a later one was not."""
+    results = [result for step in steps if (result := compare(step, scene, steps[0])) is not None]
+    clear = [result for result in results if result.outcome != "unclear"]
+    taken = [result for result in clear if result.outcome in TAKEN]
+    if not clear or clear[0].outcome not in REFUSED or not taken:
+        return next(iter([*clear, *results]), None)
+    return replace(taken[0], seldom=f"{len(taken)}/{len(clear)}")
 
 
 def _differences(compared: list[Result], scene: Scene) -> list[Finding]:

@@ -157,6 +157,37 @@ def test_parameters_were_run_as_far_as_they_were_refused(pack, refusals, codes, 
     assert states(evidence, *map(made, codes))[4] == state
 
 
+@pytest.mark.parametrize(
+    ("statuses", "reason"),
+    [
+        ((400, 400, 429, 429, 429), "turned_away"),
+        ((400, 403, 403), "turned_away"),
+        ((400, 503, 400, 429), "turned_away"),
+        ((400, 503, 400, 400, 429), ""),
+        ((400, 200, 200, 429), ""),
+        ((), ""),
+    ],
+)
+def test_parameters_that_met_a_limiter_instead_were_run_in_part(statuses, reason):
+    """One of each case that the vendor refuses: repetitions and what a relay answers for itself do not count."""
+    no = {"type": "error", "error": {"message": "no"}}
+    steps = [step_named(f"s{p}").model_copy(update={"refusal": True, "case": f"c{p}"}) for p in range(len(statuses))]
+    beside = [
+        ("again", {"again": True}),
+        ("made_up", {"key": "made_up"}),
+        ("other", {"body": {"model": "no-such-model"}}),
+    ]
+    others = [
+        step_named(name).model_copy(update={"refusal": True, "case": name, **changed}) for name, changed in beside
+    ]
+    told = [*zip(steps, statuses, strict=True), *((step, 429) for step in others)]
+    seen = [answered(p + 1, step.id, no, moment=at(p), status=status) for p, (step, status) in enumerate(told)]
+    seen.append(answered(99, "legal", {"id": "msg_1"}, moment=at(99)))
+    evidence = run_of(seen, [], plan=plan_of([step_named("legal"), *steps, *others], checks=(4,)))
+    assert states(evidence, made("params.matches"))[4] == ("run", reason)
+    assert is_missing(Coverage(check=4, state="run", reason=reason)) is bool(reason)
+
+
 def test_a_check_2_without_the_vendors_counter_says_why():
     evidence = run()
     target = evidence.target.model_copy(update={"no_counter_reason": "no_official_key"})

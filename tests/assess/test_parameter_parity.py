@@ -155,6 +155,38 @@ def above_info(relay: Relay, **how: Any) -> dict[str, str]:
     return {f.code: f.severity for f in found(relay, **how) if f.above_info}
 
 
+@pytest.mark.parametrize(
+    ("statuses", "codes", "seldom"),
+    [
+        ((429, 400, 200), {"params.illegal_accepted"}, "200 · 1/2"),
+        ((400, 200, 429), {"params.illegal_accepted"}, "200 · 1/2"),
+        ((429, 200), {"params.illegal_accepted"}, "200"),
+        ((429, 400, 400), {"params.matches"}, ""),
+        ((429, 503), set(), ""),
+    ],
+)
+def test_a_sending_that_was_turned_away_speaks_neither_for_nor_against(
+    statuses: tuple[int, ...], codes: set[str], seldom: str
+) -> None:
+    """One case several times: what met a rate limit is not counted, also where it was the first."""
+    case, said = "temperature_range", OFFICIAL["temperature_range"]
+    answers = {200: message(), 400: said[1]}
+    busy = {"type": "error", "error": {"type": "rate_limit_error", "message": "slow down"}}
+    seen = run({case: (statuses[0], answers.get(statuses[0], busy))})
+    steps, exchanges = list(seen.plan.steps) if seen.plan else [], list(seen.exchanges)
+    for turn, status in enumerate(statuses[1:], 2):
+        step = case_step(case).model_copy(update={"id": f"p.{case}.{turn}", "again": True})
+        body = answers.get(status, busy)
+        exchanges.append(answered(len(exchanges) + 1, step.id, body, moment=at(60 + turn), status=status))
+        steps.append(step)
+    made = assess_parameter_parity(
+        run_of(exchanges, steps, plan=plan_of(steps, counter=True, checks=(1, 4)), site=SiteFacts(software="unknown")),
+        KNOWLEDGE,
+    )
+    assert {f.code for f in made} == codes
+    assert [f.observed[f"case={case}"] for f in made if f.accusation] == [seldom] * bool(seldom)
+
+
 STOPLESS = (200, message(content=text("word0\nword1\nSTOP\nword2")))
 
 
