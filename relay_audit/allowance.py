@@ -32,11 +32,11 @@ class Allowance:
 
     def admit(self, run_id: str, amount: Decimal, now: dt.datetime) -> bool:
         """Commits a run to `amount` in all, if there is room beside the other runs; False changes nothing."""
-        return self._commit(run_id, amount, now, always=False)
+        return self._commit(run_id, amount, now, settles=False)
 
     def settle(self, run_id: str, amount: Decimal, now: dt.datetime) -> None:
         """What a run came to in the end, also where that is more than there was room for."""
-        self._commit(run_id, amount, now, always=True)
+        self._commit(run_id, amount, now, settles=True)
 
     def room(self, run_id: str, now: dt.datetime) -> Decimal | None:
         """What a run may still come to in all; None where nothing bounds it."""
@@ -45,12 +45,14 @@ class Allowance:
         with self._locked():
             return self._read(now).room(run_id, now)
 
-    def _commit(self, run_id: str, amount: Decimal, now: dt.datetime, *, always: bool) -> bool:
+    def _commit(self, run_id: str, amount: Decimal, now: dt.datetime, *, settles: bool) -> bool:
         with self._locked():
             parent = self._read(now)
-            if not always and not parent.admits(run_id, amount, now):
+            if not settles and not parent.admits(run_id, amount, now):
                 return False
-            row = Commitment(run=run_id, amount=amount, at=now)
+            row = (parent.settle if settles else parent.commit)(run_id, amount, now).of(run_id)
+            if row is None:
+                raise ValueError(f"{run_id} was not committed")
             with file_errors("what was spent cannot be written down"):
                 write_durably(self._folder / f"{run_id}.json", row.model_dump_json().encode())
             return True

@@ -16,7 +16,7 @@ class Commitment(Frozen):
     run: str
     amount: Decimal = Field(ge=0)
     at: dt.datetime
-    """When it was last raised or settled."""
+    """When it was last admitted, or settled at more. What books say later of the same spending does not make it younger."""
 
 
 class ParentLedger(Frozen):
@@ -43,6 +43,14 @@ class ParentLedger(Frozen):
     def commit(self, run: str, amount: Decimal, now: dt.datetime) -> ParentLedger:
         rest = tuple(row for row in self.commitments if row.run != run)
         return self.model_copy(update={"commitments": (*rest, Commitment(run=run, amount=amount, at=now))})
+
+    def settle(self, run: str, amount: Decimal, now: dt.datetime) -> ParentLedger:
+        """What a run came to: dated when it was admitted, but for what is more than that."""
+        before = self.of(run)
+        return self.commit(run, amount, before.at if before and amount <= before.amount else now)
+
+    def of(self, run: str) -> Commitment | None:
+        return next((row for row in self.commitments if row.run == run), None)
 
     def _counts(self, row: Commitment, now: dt.datetime) -> bool:
         return self.window is None or now - row.at < self.window

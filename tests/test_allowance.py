@@ -71,15 +71,14 @@ class SpendersMachine(RuleBasedStateMachine):
                 ledger = ledger.leave_unconfirmed(xid)  # what the next process does first
         self.runs[name] = ledger
         if fate != "death":
-            self.parent = self.parent.commit(name, ledger.committed, self.now)
+            self.parent = self.parent.settle(name, ledger.committed, self.now)
 
     @rule(name=st.sampled_from("abc"), share=st.decimals(min_value=0, max_value=1, places=2))
     def the_log_says_what_a_lost_one_cost(self, name, share):
         lost = [entry for entry in self.runs[name].entries if entry.state == "unconfirmed"]
         if lost:
             self.runs[name] = self.runs[name].settle(lost[0].exchange, lost[0].amount * share, "relay_log")
-            self.parent = self.parent.commit(name, self.runs[name].committed, self.now)
-            self.started[name] = self.now
+            self.parent = self.parent.settle(name, self.runs[name].committed, self.now)
 
     @rule(days=st.integers(1, 40))
     def days_pass(self, days):
@@ -123,6 +122,17 @@ def test_a_run_is_counted_once_and_forgotten_after_its_time(tmp_path):
     assert allowance.admit("b", Decimal("0.5"), NOW)
     assert Allowance(tmp_path, Decimal(1)).room("c", NOW + MONTH - dt.timedelta(seconds=1)) == Decimal("0.4")
     assert allowance.room("c", NOW + MONTH) == Decimal(1)
+
+
+def test_a_late_settlement_makes_no_spending_younger(tmp_path):
+    """A lost call of a month ago costs what was feared or less, as the books say today: it was spent then, not today."""
+    allowance, later = Allowance(tmp_path, Decimal(1)), NOW + MONTH
+    assert allowance.admit("lost", Decimal("0.6"), NOW)
+    assert allowance.admit("new", Decimal(1), later)
+    allowance.settle("lost", Decimal("0.6"), later)
+    assert allowance.room("new", later) == Decimal(1)
+    allowance.settle("lost", Decimal("0.7"), later)
+    assert allowance.room("new", later) == Decimal("0.3"), "more than was known is counted from the day it is known"
 
 
 def test_without_a_ceiling_it_only_counts_and_a_fleet_has_no_window(tmp_path):

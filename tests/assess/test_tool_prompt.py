@@ -402,6 +402,8 @@ def test_an_answer_out_of_a_store_counts_another_body(ids: str, reads: bool) -> 
         other = {**bodies_of[seen[0].step], "messages": [{"role": "user", "content": "Another line."}]}
         more = seen[0].request.model_copy(update={"body": other})
         seen.append(seen[0].model_copy(update={"id": "X0999", "step": "another", "request": more}))
-    evidence = evidence.model_copy(update={"exchanges": tuple(seen)})
+    another = evidence.plan.steps[0].model_copy(update={"id": "another", "case": "another", "body": {}})
+    plan = evidence.plan.model_copy(update={"steps": (*evidence.plan.steps, another)})
+    evidence = evidence.model_copy(update={"exchanges": tuple(seen), "plan": plan})
     assert bool(evidence.stored()) is not reads
     assert (read_tool_prompt(evidence, KNOWLEDGE) is not None) is reads
