@@ -8,6 +8,8 @@ import json
 import re
 from typing import Any, NamedTuple
 
+from relay_audit.exchange import Exchange
+
 LONGEST = 20_000
 DEEPEST = 5
 """JSON inside JSON is followed this far."""
@@ -134,3 +136,16 @@ def _bare(text: str) -> str:
     while (shorter := SUFFIX.sub("", text)) != text:
         text = shorter
     return text.strip()
+
+
+PASSING = frozenset({408, 409, 425, 429, 503, 504, *range(520, 530)})
+"""Statuses of a moment: overloaded, rate-limited. They say nothing about a parameter."""
+GATES = frozenset({401, 402, 403})
+"""A key, a balance, an admission: the relay's own, whatever the body held."""
+
+
+def turned_away(exchange: Exchange) -> bool:
+    """Refused for a moment, or at the door: that says nothing of what the body held. By the status that the innermost text
+    names, where one was wrapped."""
+    status, body = exchange.status or 0, exchange.response.body if exchange.response else ""
+    return status in GATES or (status != 200 and read_refusal(status, body).inner_status in PASSING)

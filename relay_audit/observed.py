@@ -10,11 +10,10 @@ from collections.abc import Iterator
 from typing import Any
 
 from relay_audit.assess.model_identity import OVERSIZE, readable
-from relay_audit.assess.parameter_cases import GATES, PASSING
 from relay_audit.baseline_file import is_plain
 from relay_audit.calibration import TOGETHER
 from relay_audit.conformance import Refusal
-from relay_audit.error_text import Said, read_refusal, same_complaint
+from relay_audit.error_text import GATES, PASSING, Said, read_refusal, same_complaint
 from relay_audit.evidence import Evidence
 from relay_audit.exchange import Exchange, pointer, whole_number
 from relay_audit.fingerprint import Knowledge, Known, LimitText, TokenBaseline

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from relay_audit.assess.parameter_cases import GATES, PASSING
-from relay_audit.error_text import read_refusal
+from relay_audit.error_text import turned_away
 from relay_audit.evidence import Evidence
 from relay_audit.exchange import Exchange
 from relay_audit.finding import Coverage, Finding
@@ -88,13 +87,7 @@ def _half_turned_away(evidence: Evidence) -> bool:
     first = [s for s in steps if s.side == "relay" and s.refusal and not s.again and s.key == "own"]
     own = [s for s in first if s.body.get("model", evidence.target.model) == evidence.target.model]
     sent = [e for s in own if (e := evidence.of_step(s.id)) is not None and e.response is not None]
-    return bool(sent) and 2 * sum(map(_turned_away, sent)) >= len(sent)
-
-
-def _turned_away(exchange: Exchange) -> bool:
-    """Refused for a moment, or at the door: that says nothing of what the body held."""
-    status, body = exchange.status or 0, exchange.response.body if exchange.response else ""
-    return status in GATES or (status != 200 and read_refusal(status, body).inner_status in PASSING)
+    return bool(sent) and 2 * sum(map(turned_away, sent)) >= len(sent)
 
 
 DECIDED = frozenset({

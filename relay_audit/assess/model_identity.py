@@ -20,6 +20,7 @@ from relay_audit.assess.tripped import tripped
 from relay_audit.books import SiteFacts
 from relay_audit.bounds import percent, unseen_share
 from relay_audit.codes import finding
+from relay_audit.error_text import turned_away
 from relay_audit.evidence import Evidence
 from relay_audit.exchange import Exchange
 from relay_audit.finding import Finding
@@ -243,6 +244,8 @@ def _why_closed(evidence: Evidence, leaks: list[Leak], knowledge: Knowledge) -> 
     for step, exchange in sent:
         if is_generation(exchange, evidence.pack) or tripped(step, exchange, evidence, knowledge):
             return "limit_not_refused" if step.case in (OVERSIZE, NEXT_OVERSIZE) else "taken_instead"
+    if all(turned_away(exchange) for _, exchange in sent):
+        return "all_turned_away"
     return "no_name_in_text" if leaks else "text_rewritten"
 
 

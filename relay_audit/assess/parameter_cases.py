@@ -17,7 +17,7 @@ from relay_audit.assess.parameter_effects import EFFECTS
 from relay_audit.assess.tool_prompt import FORCED, tool_arrived
 from relay_audit.assess.tripped import lowered, tripped
 from relay_audit.conformance import RelayDefault
-from relay_audit.error_text import SHELL_TYPES, Said, read_refusal, same_complaint
+from relay_audit.error_text import GATES, PASSING, SHELL_TYPES, Said, read_refusal, same_complaint
 from relay_audit.evidence import Evidence
 from relay_audit.exchange import Exchange, pointer, says_error
 from relay_audit.finding import Basis, EvidenceLevel
@@ -27,10 +27,6 @@ from relay_audit.roads import OFFERED
 from relay_audit.usage import is_generation
 
 CONTROL_WINDOW = dt.timedelta(minutes=15)
-PASSING = frozenset({408, 409, 425, 429, 503, 504, *range(520, 530)})
-"""Statuses of a moment: overloaded, rate-limited. They say nothing about a parameter."""
-GATES = frozenset({401, 402, 403})
-"""A key, a balance, an admission: the relay's own, whatever the body held."""
 LIMIT_CASES = frozenset({"max_tokens_above_limit", "max_output_tokens_minimum"})
 """A limit that the claimed model cannot honour: who answers it has changed it, or is another with a larger one."""
 

@@ -277,6 +277,12 @@ def test_a_text_that_was_rewritten():
     )
 
 
+@pytest.mark.parametrize("status", [403, 429, 503])
+def test_a_rate_limit_or_a_shut_door_is_no_rewritten_text(status: int):
+    found = only(judged(oversize("slow down", status=status)))
+    assert (found.code, found.params["reason"]) == ("model.not_verifiable", "all_turned_away")
+
+
 def test_check_three_was_not_asked_for():
     assert judged(oversize("upstream error"), checks=(1, 2)) == []
     assert judged(oversize(limit_text()), checks=(1, 2)) == []
