@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from decimal import Decimal
 
+from relay_audit.error_text import turned_away
 from relay_audit.exchange import Exchange
 from relay_audit.gate import GO, Decision, after_refusal, was_answered
 from relay_audit.history import Moment
@@ -18,6 +19,8 @@ from relay_audit.plan import Step
 from relay_audit.recorder import Recorder
 from relay_audit.settlement import Settlement
 
+SHUT = 3
+"""So many repetitions in a row that were turned away at the door are the last."""
 ALL = ""
 """Instead of a lane's name: no refusal of any lane is sent any more."""
 
@@ -26,7 +29,7 @@ class Lanes:
     def __init__(self, recorder: Recorder, settlement: Settlement) -> None:
         self.recorder = recorder
         self.settlement = settlement
-        self._known: tuple[Moment, frozenset[str], frozenset[str]] | None = None
+        self._known: tuple[Moment, frozenset[str], frozenset[str], bool] | None = None
 
     def next(self, pending: Iterable[Step]) -> Step | None:
         """The next step that may be sent now; None where each one left waits for the books."""
@@ -41,20 +44,23 @@ class Lanes:
         if not step.refusal:
             return False
         ended = self.recorder.history.ended_lanes
-        answered, taken = self._cases()
-        closed = ALL in ended or step.lane in ended or step.case in taken
+        answered, taken, shut = self._told()
+        closed = ALL in ended or step.lane in ended or step.case in taken or (step.again and shut)
         return closed or bool(step.after and step.after not in answered)
 
-    def _cases(self) -> tuple[frozenset[str], frozenset[str]]:
+    def _told(self) -> tuple[frozenset[str], frozenset[str], bool]:
         """Cases that were answered before, and those that were answered or charged: these are not for nothing any more, and
-        asked no more."""
+        asked no more. And whether the last repetitions met a limiter or a firewall: more of them would say nothing, and may
+        bar a buyer's key."""
         history = self.recorder.history
         if self._known is None or self._known[0] != history.moment:
             charged = {e.exchange for e in history.ledger.entries if e.state == "settled" and e.amount > 0}
             cases = history.steps.cases
             sent = [e for e in history.sent() if e.step in cases]
             answered = frozenset(cases[e.step] for e in sent if was_answered(e))
-            self._known = history.moment, answered, answered | {cases[e.step] for e in sent if e.id in charged}
+            again = [e for e in sent if e.step in history.steps.refused and history.steps.refused[e.step].again]
+            shut = len(again) >= SHUT and all(map(turned_away, again[-SHUT:]))
+            self._known = history.moment, answered, answered | {cases[e.step] for e in sent if e.id in charged}, shut
         return self._known[1:]
 
     def too_dear(self, step: Step, multiple: Decimal) -> bool:

@@ -116,6 +116,29 @@ def test_an_answered_canary_that_nobody_can_look_up_ends_all_refusals(tmp_path: 
     assert stage.history.ended_lanes == {ALL}
 
 
+def test_a_door_that_shuts_is_knocked_at_three_times_more(tmp_path: Path) -> None:
+    """A firewall that bars after two of a kind: first questions are asked all the same, and repetitions of no kind any more."""
+    bad = {"seen": 0}
+
+    def shuts(seen, before):
+        if seen.path != "/v1/messages" or seen.side != "relay" or (seen.body or {}).get("max_tokens") != 128_001:
+            return None
+        bad["seen"] += 1
+        return (
+            json_answer({"error": {"message": "Too many errors", "type": "forbidden"}}, 403)
+            if bad["seen"] > 2
+            else None
+        )
+
+    _, evidence = run("honest", tmp_path, replace=shuts)
+    limits = [step for step in refusals(evidence) if step.case == "max_tokens_above_limit"]
+    statuses = [e.status for step in limits if (e := evidence.of_step(step.id)) is not None]
+    assert statuses == [400, 400, 403, 403, 403]
+    temperatures = [step for step in refusals(evidence) if step.case == "temperature_range" and step.again]
+    assert [evidence.of_step(step.id) for step in temperatures] == [None] * 10
+    assert not unsent(evidence)
+
+
 def test_where_no_row_is_written_the_balance_tells_what_they_cost(tmp_path: Path) -> None:
     """Consume logging is off: the balance moved by what the answers say, so the lanes go on."""
     stage, evidence = run("everything_taken_log_off", tmp_path)
