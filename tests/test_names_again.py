@@ -37,13 +37,14 @@ def test_a_claude_is_asked_for_its_name_as_often_as_it_is_free(scenario: str, se
         assert audited.finding("model.matches").params["share_bound"] == "20.6", "thirteen answers, two of them signed"
 
 
-@pytest.mark.parametrize("dialect", DIALECTS)
+@pytest.mark.parametrize("dialect", ["anthropic", *(pytest.param(d, marks=pytest.mark.deep) for d in DIALECTS[1:])])
 def test_a_quarter_of_another_model_is_met(dialect: Dialect, tmp_path: Path) -> None:
     audited = in_process("swapped_one_in_4", 5, tmp_path, official=False, dialect=dialect, checks=[3])
     assert named(audited) == 1 + AGAIN
     assert 2 <= audited.finding("model.substituted").params["n"] <= 4
 
 
+@pytest.mark.deep
 def test_the_vendor_is_asked_the_first_alone_and_the_room_is_that_of_one(tmp_path: Path) -> None:
     """Of all the sendings of a case one at most is answered: after it none is sent."""
     quick, standard = (in_process("honest", 5, tmp_path / p, profile=p, checks=[3]) for p in ("quick", "standard"))

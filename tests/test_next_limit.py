@@ -31,6 +31,7 @@ def sent(run: Audited) -> dict[str, tuple[int, int | None]]:
     return {s.case: (s.output_limit or 0, e.status) for s in steps if (e := evidence.of_step(s.id)) is not None}
 
 
+@pytest.mark.deep
 def test_a_refused_limit_is_not_followed_by_a_larger_one(tmp_path: Path) -> None:
     assert sent(audited(tmp_path)) == {FIRST: (64_001, 400)}
 
@@ -51,10 +52,12 @@ def test_a_model_with_the_larger_limit_refuses_it_by_name_and_nothing_was_lowere
     assert run.finding("params.illegal_accepted").params["cases"] == [FIRST]
 
 
+@pytest.mark.deep
 def test_without_books_an_answered_limit_is_the_last_refusal(tmp_path: Path) -> None:
     assert sent(audited(tmp_path, software="plain", limit_to=4096)) == {FIRST: (64_001, 200)}
 
 
+@pytest.mark.deep
 def test_where_no_published_limit_is_larger_there_is_nothing_to_ask(tmp_path: Path) -> None:
     run = audited(tmp_path, model="claude-sonnet-5-5")
     assert run.judgement is not None
@@ -74,7 +77,7 @@ def test_it_is_a_line_of_its_own_in_the_quote(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(("dialect", "codes"), [
     ("anthropic", {"model.substituted", "params.illegal_accepted"}),
-    ("openai_chat", {"model.limit_mismatch", "params.illegal_accepted"}),
+    pytest.param("openai_chat", {"model.limit_mismatch", "params.illegal_accepted"}, marks=pytest.mark.deep),
 ])  # fmt: skip
 def test_the_vendors_refusal_of_the_first_weighs(dialect, codes, tmp_path: Path) -> None:
     run = in_process("swapped_wider_sibling", 3, tmp_path, dialect=dialect, checks=[3, 4])
