@@ -5,7 +5,7 @@ Both are made from (path, text) maps, so that the copy archived with a run loads
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import lru_cache
 from importlib.resources.abc import Traversable
@@ -113,6 +113,7 @@ def _packs(texts: tuple[tuple[str, str], ...]) -> Packs:
             probes[path] = read_as(Probe, table, path, files[path])
     for path, probe in probes.items():
         _check_probe(probe, path, files[path], dialects, lists)
+        _check_order(probe, path, files[path], probes.values())
     return Packs(MappingProxyType(dialects), tuple(probes.values()), lists)
 
 
@@ -181,6 +182,18 @@ def _check_probe(probe: Probe, path: str, text: str, dialects: Mapping[str, Pack
         except PackError as error:
             where = ("requests", index, "body")
             raise refuse(path, f"requests[{index}].body: {error.message}", line_of(text, where)) from None
+
+
+def _check_order(probe: Probe, path: str, text: str, probes: Iterable[Probe]) -> None:
+    """A case that waits for another one has that one in each of its dialects."""
+    for request in probe.requests:
+        for case in (case for case in request.cases if case.after):
+            for dialect in probe.applies.dialects:
+                beside = [p for p in probes if dialect in p.applies.dialects]
+                known = [c.id for p in beside for r in p.requests for c in r.cases if c.id != case.id]
+                if case.after not in known:
+                    what = f"{case.id} is sent after {case.after}, which nothing in {dialect} sends{nearest(case.after, known)}"
+                    raise refuse(path, what, line_of(text, ("requests",)))
 
 
 def _fill_every_body(request: RequestSpec, lists: Wordlists, limits: set[str]) -> None:

@@ -19,7 +19,7 @@ from relay_audit.prompt_text import question_of
 from relay_audit.quote import ApprovalChannel, Quote
 from relay_audit.reconcile import rows_of
 from relay_audit.target import Claim, Paid, Rate
-from relay_audit.words import Frozen
+from relay_audit.words import Frozen, Side
 
 SCHEMA_VERSION = 1
 RunStatus = Literal[
@@ -151,11 +151,13 @@ class Evidence(Frozen):
         refusals = {step.id for step in self.plan.steps if step.refusal} if self.plan else set()
         return tuple(exchange for exchange in self.generations() if exchange.step not in refusals)
 
-    def stored(self) -> frozenset[str]:
-        """Ids of exchanges that were answered out of a store: under the id of an earlier answer to the same question, which
+    def stored(self, side: Side = "relay") -> frozenset[str]:
+        """Ids of a side's exchanges that were answered out of a store: under the id of an earlier answer to the same question, which
         stands under no other question. Some stores look at the prompt alone; what such an answer counts is the first body."""
         questions: dict[object, set[str]] = {}
-        told = [(e, pointer(e.answer(), self.pack.answer.id)) for e in self.generations() if e.request.body]
+        planned = {step.id for step in self.plan.steps if step.side == side} if self.plan else set()
+        asked = [e for e in self.exchanges if e.step in planned and e.request.body]
+        told = [(e, pointer(e.answer(), self.pack.answer.id)) for e in asked]
         for exchange, own in told:
             questions.setdefault(own, set()).add(question_of(exchange.request.body))
         seen: set[object] = {None}

@@ -123,10 +123,8 @@ class Exchange(Frozen):
     def streamed(self) -> Streamed | None:
         """The answer as a stream; None where it did not come as one."""
         response = self.response
-        if response is None or response.body.startswith(
-            ("{", "[")
-        ):  # whatever its type: most answers, asked most often
-            return None
+        if response is None or response.body[:1] in ("{", "["):
+            return None  # whatever its type; most answers are such, and are asked most often
         if not looks_streamed(response.header("content-type"), response.body):
             return None
         return read_stream(response.body)

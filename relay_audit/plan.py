@@ -165,8 +165,8 @@ def _steps(probe: Probe, question: Question, pack: Pack, wording: Wording) -> li
             steps += [
                 _case_step(probe, request, case, question, pack, wording, turn)
                 for case in request.cases
-                for turn in range(1 + case.again * (question.profile in case.again_in))
                 if _sendable(case, question, pack)
+                for turn in range(max(request.repeat, 1 + _again(case, question)))
             ]
             continue
         for factors in combinations(request):
@@ -217,11 +217,10 @@ def _case_step(
     plain = {key: value for key, value in request.body.items() if key not in case.drop}
     body = wording.fill(plain | case.set, values_of(question, {}), name)
     step = _step(probe, request, name, body, pack, {}, question.model)
-    refusal = question.refuses[case.trait] if case.trait else not case.legal
     stage: Stage = "batch" if turn else step.stage
     return step.model_copy(
         update={"case": case.id, "again": turn > 0, "stage": stage, "headers": case.headers, "key": case.key,
-                "refusal": refusal, "unbounded": case.unbounded, "tier": case.tier, "after": case.after}
+                "refusal": _refused(case, question), "unbounded": case.unbounded, "tier": case.tier, "after": case.after}
     )  # fmt: skip
 
 
@@ -232,6 +231,15 @@ def _sendable(case: Case, question: Question, pack: Pack) -> bool:
     limits = {b"$max_output_plus_1": question.max_output, b"$next_output_plus_1": question.next_output}
     asked = [limit for name, limit in limits.items() if name in canonical(case.set)]
     return not asked or (pack.oversize == "allowed" and None not in asked)
+
+
+def _refused(case: Case, question: Question) -> bool:
+    return question.refuses[case.trait] if case.trait else not case.legal
+
+
+def _again(case: Case, question: Question) -> int:
+    """How often a case is asked after its first sending: what the vendor takes is paid for each time, and asked once."""
+    return case.again if question.profile in case.again_in and _refused(case, question) else 0
 
 
 def _mirrors(step: Step, question: Question, probes: list[Probe]) -> list[Step]:

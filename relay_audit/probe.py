@@ -118,6 +118,12 @@ class Case(Frozen):
     unbounded: bool = False
     """The body has no legal output limit of its own: at most is the largest fill or clamp known for the software."""
 
+    @model_validator(mode="after")
+    def _asked_more_only_for_nothing(self) -> Case:
+        if self.legal and (self.again or self.after):
+            raise ValueError("again and after are for what the vendor refuses: a legal request is paid for each time")
+        return self
+
 
 class RequestSpec(Frozen):
     id: str = Field(pattern=r"^[a-z][a-z0-9_]*$")

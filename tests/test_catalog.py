@@ -160,6 +160,14 @@ def test_the_line_of_the_second_request_is_the_second_one():
     assert caught.value.details["line"] == head.count("\n") + 1
 
 
+def test_a_case_that_waits_for_one_that_nobody_sends_is_refused():
+    path = "anthropic/model_oversize_next.toml"
+    text = PROBES[path].replace('after = "max_tokens_above_limit"', 'after = "max_tokens_above_limits"')
+    assert text != PROBES[path]
+    with pytest.raises(PackError, match=r"which nothing in anthropic sends \(did you mean max_tokens_above_limit\?\)"):
+        packs_from({**PROBES, path: text})
+
+
 def test_two_packs_of_one_dialect_are_refused():
     with pytest.raises(PackError, match="the dialect anthropic is defined twice"):
         packs_from({**PROBES, "other/pack.toml": PROBES["anthropic/pack.toml"]})

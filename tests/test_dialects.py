@@ -160,6 +160,8 @@ def spec(**changes) -> dict:
             },
             "cases stand alone",
         ),
+        ({"cases": [{"id": "c", "legal": True, "tier": "none", "again": 3}]}, "paid for each time"),
+        ({"cases": [{"id": "c", "legal": True, "tier": "none", "after": "d"}]}, "paid for each time"),
         ({"body": {"x": "$script"}}, r"\$script is neither a value nor a factor"),
     ],
 )

@@ -177,3 +177,10 @@ def test_two_answers_are_priced_as_two() -> None:
     assert two is not None
     assert one is not None
     assert two.at_most - one.at_most > Decimal("0.00015")
+
+
+def test_what_the_model_takes_is_paid_for_and_asked_once() -> None:
+    """A trait says whether the claimed model refuses a case: where it takes it, there is no refusal to be asked for again."""
+    for refuses, sent in ((True, 11), (False, 1)):
+        asked = cases(plan_of("openai_responses", refuses={"effort_minimal": refuses}, checks=(3,)), "model_name")
+        assert [step.refusal for step in asked] == [refuses] * sent

@@ -33,6 +33,7 @@ from relay_audit.words import Side, money
 OVERSIZE = "max_tokens_above_limit"
 NEXT_OVERSIZE = "max_tokens_above_next_limit"
 """Asked where the first was answered: what refuses only above a larger limit has that limit."""
+LIMITS = (OVERSIZE, NEXT_OVERSIZE)
 NEEDED = re.compile(r"(?:需要预扣费额度|need quota)[:：]\s*([^\d\s]{0,4})\s*(\d+(?:\.\d+)?)")
 """What a refused reserve says it would have taken, and in which currency; the sign is the site's own."""
 DOLLAR, YUAN = frozenset("$＄"), frozenset("¥￥")
@@ -141,9 +142,7 @@ def refused_above(evidence: Evidence, knowledge: Knowledge) -> int | None:
 
 
 def _sent_for_a_name(evidence: Evidence, knowledge: Knowledge, side: Side = "relay") -> list[tuple[Step, Exchange]]:
-    return [
-        pair for case in (OVERSIZE, NEXT_OVERSIZE, *knowledge.naming_cases) for pair in _of_case(evidence, case, side)
-    ]
+    return [pair for case in (*LIMITS, *knowledge.naming_cases) for pair in _of_case(evidence, case, side)]
 
 
 def _of_case(evidence: Evidence, case: str, side: Side = "relay") -> list[tuple[Step, Exchange]]:
@@ -228,9 +227,7 @@ def _matches(leaks: list[Leak], evidence: Evidence, knowledge: Knowledge) -> lis
                     evidence_level="observed_pattern", basis="known_list", expected={"model": asked},
                     observed={"model": asked, **signs})
         ]  # fmt: skip
-    tried = [
-        e.id for case in (OVERSIZE, NEXT_OVERSIZE, *knowledge.naming_cases, *kept) for _, e in _of_case(evidence, case)
-    ]
+    tried = [e.id for case in (*LIMITS, *knowledge.naming_cases, *kept) for _, e in _of_case(evidence, case)]
     params["reason"] = _why_closed(evidence, leaks, knowledge)
     return [
         finding("model.not_verifiable", params, exchanges=tuple(tried), confidence="weak", observed=signs),
@@ -243,7 +240,7 @@ def _why_closed(evidence: Evidence, leaks: list[Leak], knowledge: Knowledge) -> 
         return "not_sent" if _road_planned(evidence, knowledge) else "no_road"
     for step, exchange in sent:
         if is_generation(exchange, evidence.pack) or tripped(step, exchange, evidence, knowledge):
-            return "limit_not_refused" if step.case in (OVERSIZE, NEXT_OVERSIZE) else "taken_instead"
+            return "limit_not_refused" if step.case in LIMITS else "taken_instead"
     if all(turned_away(exchange) for _, exchange in sent):
         return "all_turned_away"
     return "no_name_in_text" if leaks else "text_rewritten"

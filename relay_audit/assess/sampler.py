@@ -21,7 +21,7 @@ from typing import Any, Literal
 from relay_audit.assess.parameter_cases import CONTROL_WINDOW, Official, Outcome, Result, Scene, compare
 from relay_audit.assess.parameter_effects import written
 from relay_audit.bounds import astray, percent, share_interval, stray_chance
-from relay_audit.exchange import Exchange, pointer
+from relay_audit.exchange import Exchange
 from relay_audit.pack import Pack
 from relay_audit.plan import Step
 from relay_audit.prompt_text import texts_of
@@ -86,7 +86,9 @@ def low_temperature(scene: Scene) -> Result | None:
     told = [
         (s, e) for s, e in told if s.mirrors in asked and abs(e.sent_at - asked[s.mirrors].sent_at) <= CONTROL_WINDOW
     ]
-    questions = [_asked(drawn, heard, told, usual, scene.evidence.pack) for drawn in _questions(low)]
+    stored = scene.evidence.stored() | scene.evidence.stored("official")
+    heard_, told_, usual_ = ([(s, e) for s, e in sent if e.id not in stored] for sent in (heard, told, usual))
+    questions = [_asked(drawn, heard_, told_, usual_, scene.evidence.pack) for drawn in _questions(low)]
     if len(questions) < QUESTIONS or any(len(q.relay) < LEAST for q in questions):
         return None
     live = all(len(q.vendor) >= LEAST for q in questions)
@@ -112,26 +114,15 @@ def _questions(low: list[Step]) -> list[str]:
 
 def _asked(drawn: str, heard: Sent, told: Sent, usual: Sent, pack: Pack) -> Asked:
     def of(sent: Sent) -> tuple[str, ...]:
-        return _words([(s, e) for s, e in sent if str(s.factors["drawn"]) == drawn], sent, pack)
+        return _words([(s, e) for s, e in sent if str(s.factors["drawn"]) == drawn], pack)
 
     return Asked(of(heard), of(told), of(usual))
 
 
-def _words(sent: Sent, all_sent: Sent, pack: Pack) -> tuple[str, ...]:
-    """The words that were picked. An answer that holds none or several of them picks nothing, and one that was given before
-    under the same id is a stored one; an id that stands under other questions as well is a constant of some software."""
-    owners: dict[Any, set[str]] = {}
-    for step, exchange in all_sent:
-        owners.setdefault(pointer(exchange.answer(), pack.answer.id), set()).add(str(step.factors["drawn"]))
-    picked, seen = [], set()
-    for step, exchange in sent:
-        own = pointer(exchange.answer(), pack.answer.id)
-        said = set(re.findall(r"[a-z]+", written(exchange, pack).lower())) & offered(step)
-        stored = own is not None and own in seen and len(owners[own]) == 1
-        seen.add(own)
-        if len(said) == 1 and not stored and exchange.status == 200:
-            picked.append(said.pop())
-    return tuple(picked)
+def _words(sent: Sent, pack: Pack) -> tuple[str, ...]:
+    """The words that were picked. An answer that holds none or several of them picks nothing."""
+    said = [set(re.findall(r"[a-z]+", written(e, pack).lower())) & offered(s) for s, e in sent if e.status == 200]
+    return tuple(words.pop() for words in said if len(words) == 1)
 
 
 def offered(step: Step) -> set[str]:

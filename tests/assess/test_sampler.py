@@ -81,7 +81,9 @@ def run(
         else:
             own = 529 if own == 200 else own
         late = at(moment + (lag_s if step.side == "official" else 0), start)
-        exchanges.append(answered(len(exchanges) + 1, step.id, body, moment=late, status=own, side=step.side))
+        exchanges.append(
+            answered(len(exchanges) + 1, step.id, body, moment=late, status=own, side=step.side, sent=step.body)
+        )
     return run_of(
         exchanges, [], plan=PLAN, model=TAKES, start=start, site=SiteFacts(software=software), is_vendor=True
     )  # fmt: skip
